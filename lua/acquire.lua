@@ -5,21 +5,19 @@
 -- ARGV[1]     names of the owner, separated by spaces: the name for this grant, then the names that
 --             earlier copies of this request used, whose replies were lost
 -- ARGV[2]     lease in milliseconds
--- ARGV[3]     the place of this client in the lines (shared/line.lua); empty if it wants none
--- ARGV[4]     1 if the caller has a place and waits if the locks are held, else 0
+-- ARGV[3]     the place of this client in the line (shared/line.lua); empty if it wants none
+-- ARGV[4]     1 if the caller has a place and waits if the lock is held, else 0; 0 for several locks
 -- ARGV[5]     the largest number of tokens; empty if none are requested
 -- ARGV[6]     the command that publishes: publish or spublish
 -- reply       nil or { first token, number of tokens }: the owner holds the locks. { milliseconds,
 --             i, owner, rank }: another owner holds KEYS[i], and its lease ends in this time (-1:
---             no expiry). If another of the locks is reserved for this client, and not for longer
---             than that, the time until its end. With an empty owner: KEYS[i] is reserved for
---             another client for this time. The rank is the number of clients before this one in
---             the line; it is absent if this client is in no line. An error, without any change, if
---             a key has another type or form, or is in use as a fair lock
+--             no expiry). With an empty owner: KEYS[i] is reserved for another client for this time.
+--             The rank is the number of clients before this one in the line; it is absent if this
+--             client is in no line. An error, without any change, if a key has another type or form,
+--             or is in use as a fair lock
 --
--- A refused caller that waits and has a place enters the line; with several locks, the lines of
--- those that are not free (shared/lines.lua). One that does not wait any more leaves them. A caller
--- without a place may acquire a free lock that is reserved.
+-- A refused caller that waits and has a place enters the line. One that does not wait any more
+-- leaves it. A caller without a place may acquire a free lock that is reserved.
 --
 -- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
 -- the script does not call holder_of.
@@ -81,7 +79,7 @@ end
 -- require "holder_of"
 -- require "kinds"
 -- require "end_wait"
--- require "lines"
+-- require "line"
 
 local call, pcall = redis.call, redis.pcall
 local place, waits, publish = ARGV[3], ARGV[4] == '1', ARGV[6]
@@ -98,10 +96,8 @@ local names = ' ' .. ARGV[1] .. ' '
 -- The reply that another owner holds KEYS[i], or that it is reserved.
 local function refused(i, left, holder)
     local rank
-    if waits and locks == 1 then
+    if waits then
         rank = enter_line(KEYS[i], place)
-    elseif waits then
-        left, rank = enter_lines(KEYS, i, place, publish, left)
     elseif place ~= '' then
         for j = 1, locks do
             end_wait(KEYS[j], place, publish)
@@ -122,11 +118,17 @@ elseif locks > 1 then
         local last = math.min(first + 999, locks)
         existing = existing + call('exists', unpack(KEYS, first, last))
     end
-    local lines = place ~= '' and count_lines(KEYS)
-    if lines then
-        existing = existing + lines
+    -- The number of their lines; an error if the user may not use them, or if a cluster is moving the
+    -- slot.
+    local lines = {}
+    for i = 1, place ~= '' and locks or 0 do
+        lines[i] = line_of(KEYS[i])
+    end
+    local in_line = place ~= '' and redis.pcall('exists', unpack(lines))
+    if type(in_line) == 'number' then
+        existing = existing + in_line
     else
-        place, waits = '', false
+        place = ''
     end
 end
 

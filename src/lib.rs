@@ -217,6 +217,7 @@ extern crate leasehold_simulation_std as std;
 pub mod admin;
 mod base;
 mod client;
+mod composite;
 mod config;
 mod core;
 mod deployment;

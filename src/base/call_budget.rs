@@ -1,8 +1,9 @@
 //! The time budget of one call: its wait for the lock, its time for replies, its interrupts.
 
+mod give_way;
 mod long_wait;
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
@@ -11,6 +12,7 @@ use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
 use crate::base::test_clock::{ClientClock, Entered};
 use crate::error::{Error, Result};
+use give_way::GiveWay;
 use long_wait::LongWait;
 pub(crate) use long_wait::WaitObserver;
 
@@ -48,6 +50,7 @@ pub(crate) struct CallBudget<'c> {
     further_shutdowns: Vec<&'c Interrupt>,
     parked: OnceCell<Parked>,
     long_wait: LongWait<'c>,
+    give_way: RefCell<Option<GiveWay>>,
 }
 
 /// Created by the first wait: a call that finds its lock free never needs it.
@@ -183,6 +186,11 @@ impl<'c> CallBudget<'c> {
         self.unanswered_since.set(since);
     }
 
+    /// Since when Redis has not replied, as the call has noted.
+    pub(crate) fn unanswered_since(&self) -> Option<Moment> {
+        self.unanswered_since.get()
+    }
+
     pub(crate) fn is_wait_over(&self) -> bool {
         self.minus_skipped(self.wait_until, self.started).is_past()
     }
@@ -256,7 +264,24 @@ impl<'c> CallBudget<'c> {
         if timeout.is_zero() || self.is_interrupted() {
             return false;
         }
-        self.parked().parker.sleep(timeout)
+        match self.has_to_give_way() {
+            true => self.park_and_give_way(Moment::now().after(timeout)),
+            false => self.parked().parker.sleep(timeout),
+        }
+    }
+
+    /// Parks the thread until this moment, and meanwhile runs the action that is due. True if the
+    /// thread was unparked.
+    fn park_and_give_way(&self, end: Moment) -> bool {
+        loop {
+            let due = self.give_way_if_due();
+            if self.parked().parker.sleep(due.min(end.left())) {
+                return true;
+            }
+            if end.is_past() || self.is_interrupted() {
+                return false;
+            }
+        }
     }
 
     /// True if a message of another client has unparked this thread since the last call. Other

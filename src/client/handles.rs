@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::LockClient;
 use crate::base::key::Family;
-use crate::engine::{Number, Part, Parts};
+use crate::composite::Composite;
+use crate::engine::{Number, SingleLock};
 use crate::error::{Error, Result};
 use crate::lock::{
     CountDownLatch, FairLock, FencedLock, LeasedSemaphore, Lock, MultiLock, ReadLock,
@@ -34,8 +35,8 @@ pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<d
 }
 
 impl LockClient {
-    fn part(&self, name: &str, kind: &'static Kind) -> Part {
-        Part::new(Arc::clone(&self.core), name, kind)
+    fn single(&self, name: &str, kind: &'static Kind) -> SingleLock {
+        SingleLock::new(Arc::clone(&self.core), name, kind)
     }
 
     fn number(&self, name: &str, family: Family) -> Number {
@@ -51,7 +52,7 @@ impl LockClient {
     /// [`ReentrantLock`] has an example.
     #[must_use]
     pub fn reentrant_lock(&self, name: &str) -> ReentrantLock {
-        ReentrantLock(Parts::one(self.part(name, &PLAIN)))
+        ReentrantLock(self.single(name, &PLAIN))
     }
 
     /// Makes a handle of the fenced lock with this name: a reentrant lock that gives each hold a
@@ -64,7 +65,7 @@ impl LockClient {
     /// [`FencedLock`] has an example.
     #[must_use]
     pub fn fenced_lock(&self, name: &str) -> FencedLock {
-        FencedLock(Parts::one(self.part(name, &FENCED)))
+        FencedLock(self.single(name, &FENCED))
     }
 
     /// Makes a handle of the fair lock with this name: a reentrant lock that clients acquire first
@@ -77,7 +78,7 @@ impl LockClient {
     /// [`FairLock`] has an example.
     #[must_use]
     pub fn fair_lock(&self, name: &str) -> FairLock {
-        FairLock(Parts::one(self.part(name, &FAIR)))
+        FairLock(self.single(name, &FAIR))
     }
 
     /// Makes a handle of the semaphore with this name. Never fails and sends nothing: an invalid
@@ -111,8 +112,8 @@ impl LockClient {
     /// several clients.
     #[must_use]
     pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
-        let part = |name: N| self.part(name.as_ref(), &PLAIN);
-        MultiLock(Parts::all(names.into_iter().map(part).collect()))
+        let single = |name: N| self.single(name.as_ref(), &PLAIN);
+        MultiLock(Composite::all(names.into_iter().map(single).collect()))
     }
 
     /// Makes a handle of the read-write lock with this name: a read lock that threads share, and a
@@ -125,7 +126,7 @@ impl LockClient {
     /// [`ReadWriteLock`] has the details and examples.
     #[must_use]
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        let lock = |kind| Parts::one(self.part(name, kind));
+        let lock = |kind| self.single(name, kind);
         ReadWriteLock {
             read: ReadLock(lock(&READ)),
             write: WriteLock(lock(&WRITE)),
@@ -142,7 +143,7 @@ impl LockClient {
     /// [`LeasedSemaphore`] has an example.
     #[must_use]
     pub fn leased_semaphore(&self, name: &str) -> LeasedSemaphore {
-        LeasedSemaphore(Parts::one(self.part(name, &PERMITS)))
+        LeasedSemaphore(self.single(name, &PERMITS))
     }
 }
 
@@ -158,7 +159,10 @@ impl RedLock {
     /// [`RedLock`] has an example.
     #[must_use]
     pub fn new(clients: &[LockClient], name: &str) -> Self {
-        let part = |client: &LockClient| client.part(name, &PLAIN);
-        Self(Parts::majority(name, clients.iter().map(part).collect()))
+        let single = |client: &LockClient| client.single(name, &PLAIN);
+        Self(Composite::majority(
+            name,
+            clients.iter().map(single).collect(),
+        ))
     }
 }

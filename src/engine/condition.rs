@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::acquire_missing;
-use super::group::request_grant;
-use super::held::{misused, note_count};
-use super::parts::{Missing, Part, Parts};
-use super::release::release_level;
+use super::acquire::end_wait;
+use super::grant_request::{note_count, request_about_grant};
+use super::held_lock::misused;
+use super::lock_call::LockCall;
+use super::release::Release;
+use super::single_lock::SingleLock;
 use super::wait::{Channel, Wait, polls, wait_until};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::LockKey;
-use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
@@ -30,7 +30,7 @@ use crate::watchdog::Renew;
 const SHORTEST_PLACE: Duration = Duration::from_secs(1);
 const LONGEST_PLACE: Duration = Duration::from_secs(10);
 
-impl Parts {
+impl SingleLock {
     /// Unlocks all levels of this thread, waits for a notification for at most `wait`, and acquires
     /// the lock again with the same levels. False if the time was over before a notification.
     pub(crate) fn wait_on(
@@ -39,33 +39,32 @@ impl Parts {
         wait: Duration,
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
-        let (part, hold) = self.own_hold()?;
+        let hold = self.own_hold()?;
         let span = WaitSpan::enter(self.name(), "condition");
         // Until the place has ended.
-        let _calls = self.begin_calls();
-        let budget = part.core.budget_to_wait(Some(wait), interrupt);
-        let result = self.wait_with(part, &hold, condition, &self.until_shutdown(budget));
+        let _call = self.core.watchdog.begin_call();
+        let budget = self.core.budget_to_wait(Some(wait), interrupt);
+        let result = self.wait_with(&hold, condition, &self.until_shutdown(budget));
         span.end(Outcome::of_wait(&result));
         result
     }
 
     fn wait_with(
         &self,
-        part: &Part,
         hold: &Arc<Hold>,
         condition: &str,
         budget: &CallBudget<'_>,
     ) -> Result<bool> {
-        let core = &part.core;
-        let keys = ConditionKeys::new(&part.key, condition)?;
+        let core = &self.core;
+        let keys = ConditionKeys::new(&self.key, condition)?;
         budget.check_interrupt(self.name())?;
         let waiter = Waiter::new(core, keys, budget);
-        let (place, lost_copies) = waiter.enter(part, hold)?;
+        let (place, lost_copies) = waiter.enter(&self.key, hold)?;
         let mut wait = Wait::new(budget, polls());
         // With a subscription before the release, no message is missed.
         wait.listen_if_live(waiter.channel());
-        let suspended = release_level((core, hold, Unlocks::Suspends), || core.budget_to_unlock());
-        if let Err(error @ Error::Lost { .. }) = suspended {
+        let release = Release::begin(core, hold, Unlocks::Suspends, core.linger);
+        if let Err(error @ Error::Lost { .. }) = release.run(|| core.budget_to_unlock()) {
             waiter.end(&place, (Intent::Pass, false), lost_copies);
             return Err(error);
         }
@@ -74,7 +73,7 @@ impl Parts {
         // From now on the place is kept until this thread has the lock.
         core.watchdog.forget(place.id());
         let place = waiter.watch(place.confirmed(), false);
-        let resumed = self.resume(core, hold);
+        let resumed = self.resume(hold);
         if let Err(error) = &resumed {
             let is_shut_down = matches!(error, Error::ShutDown { .. });
             hold.abandon(is_shut_down.then_some(LostReason::ShutDown));
@@ -95,17 +94,23 @@ impl Parts {
     }
 
     /// Acquires the lock again for a suspended hold, which then continues.
-    fn resume(&self, core: &Core, hold: &Arc<Hold>) -> Result<()> {
+    fn resume(&self, hold: &Arc<Hold>) -> Result<()> {
+        let core = &self.core;
         let terms = hold.terms_to_resume().ok_or_else(|| hold.not_held())?;
-        let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
         let budget = &self.to_acquire(core.budget_to_wait(None, None));
-        let call = self.call(core, budget);
-        let span = self.begin_wait();
-        let result = acquire_missing(call, &missing, (call.enter_queue().claim, None));
-        let acquired = self.end_wait(span, core, result)?;
-        for acquired in acquired.ok_or_else(|| hold.not_held())? {
-            core.queue.resume(hold, &acquired.hold);
-        }
+        let call = LockCall {
+            lock: self,
+            terms,
+            budget,
+            begun: budget.started(),
+            also: None,
+        };
+        let span = WaitSpan::enter(self.name(), self.kind.name);
+        let claim = self.enter_queue(call.begun).claim;
+        let result = call.acquire_first_level(claim, None);
+        let acquired = end_wait(span, core, self.kind.name, result, Option::as_slice)?;
+        let acquired = acquired.ok_or_else(|| hold.not_held())?;
+        core.queue.resume(hold, &acquired.hold);
         core.watchdog.reschedule(hold.grant().id());
         note_count(core, hold);
         Ok(())
@@ -113,28 +118,29 @@ impl Parts {
 
     /// Notifies waiters of a condition.
     pub(crate) fn notify(&self, condition: &str, notified: Notified) -> Result<()> {
-        let (Part { core, key, .. }, hold) = self.own_hold()?;
+        let Self { core, key, .. } = self;
+        let hold = self.own_hold()?;
         let keys = ConditionKeys::new(key, condition)?;
         let call = keys.notify(hold.grant().owner(), notified);
-        match request_grant(core, key, call, &core.budget_to_unlock())?.verdict {
+        let budget = core.budget_to_unlock();
+        match request_about_grant(core, key, call, &budget)?.verdict {
             Verdict::Lost(reason) => Err(lose(core, &hold, reason)),
             Verdict::Done { .. } => Ok(()),
         }
     }
 
-    /// The part of a lock of one name, and the hold of this thread.
-    fn own_hold(&self) -> Result<(&Part, Arc<Hold>)> {
+    /// The hold of this thread.
+    fn own_hold(&self) -> Result<Arc<Hold>> {
         self.check_open()?;
-        let part = self.list.first().ok_or_else(|| self.not_held())?;
-        let hold = part.hold().ok_or_else(|| self.not_held())?;
+        let hold = self.hold().ok_or_else(|| self.not_held())?;
         hold.check()?;
-        let is_other_kind = hold.grant().kind != part.kind;
+        let is_other_kind = hold.grant().kind != self.kind;
         if is_other_kind || hold.is_of_majority() {
             let rule = "this thread holds it as another kind of lock; use one kind of lock per \
                         name";
             return Err(misused(self.name(), rule));
         }
-        Ok((part, hold))
+        Ok(hold)
     }
 }
 
@@ -192,15 +198,15 @@ impl<'a> Waiter<'a> {
 
     /// Puts the thread, which has this hold, into the queue. Returns its place, and the copies of
     /// the request that Redis may still execute.
-    fn enter(&self, part: &Part, hold: &Hold) -> Result<(Arc<Place>, LostCopies)> {
+    fn enter(&self, key: &LockKey, hold: &Hold) -> Result<(Arc<Place>, LostCopies)> {
         let redis = &self.core.redis;
         let call = self.keys.wait(hold.grant().owner(), &self.id, self.lasts);
-        let request = redis.request(&part.key, call, &self.core.budget_to_unlock());
+        let request = redis.request(key, call, &self.core.budget_to_unlock());
         let (error, lost_copies) = match request {
             Ok(reply) => match verdicts(&reply.reply, 1).as_deref() {
                 Ok([Verdict::Lost(reason)]) => (lose(self.core, hold, *reason), reply.lost_copies),
                 Ok(_) => return Ok((self.watch(reply.asked, true), reply.lost_copies)),
-                Err(error) => (redis.refusal(&part.key, error.clone()), reply.lost_copies),
+                Err(error) => (redis.refusal(key, error.clone()), reply.lost_copies),
             },
             Err(NoReply { error, lost_copies }) => (error, lost_copies),
         };
@@ -266,7 +272,7 @@ impl<'a> Waiter<'a> {
     fn confirm(&self, place: &Place) {
         let core = self.core;
         let budget = core.budget_for_a_reply();
-        match request_grant(core, &self.key, place.call().clone(), &budget) {
+        match request_about_grant(core, &self.key, place.call().clone(), &budget) {
             Ok(reply) if reply.verdict.is_done() => {
                 place.confirm(reply.asked);
                 core.watchdog.reschedule(place.id());

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::held::{Needed, reached};
-use super::parts::{Part, Parts};
-use super::renew::renew;
+use super::grant_request::{Renewing, request_about_grant};
+use super::single_lock::SingleLock;
 use crate::base::key::{Family, LockKey};
 use crate::base::list::List;
 use crate::core::Core;
@@ -17,54 +16,34 @@ use crate::protocol::{
     LockStatus, PermitsChange, change_permits, count_permits, inspected, permits_changed,
     permits_counted, verdict,
 };
-use crate::request::Request;
 use crate::script::{self, Call};
 
-impl Parts {
+impl SingleLock {
     pub(crate) fn is_locked(&self) -> Result<bool> {
         Ok(self.remaining_lease()?.is_some())
     }
 
-    /// For how long enough parts are locked: of a majority, the longest time for which that many
-    /// servers have the lock; of several names, the longest lease of any.
+    /// For how long an owner has the lock.
     pub(crate) fn remaining_lease(&self) -> Result<Option<Duration>> {
-        let budget = self.check_open()?.budget_for_a_reply();
-        let requests = self.list.iter().map(|part| {
-            let call = part.kind.inspect(&part.key);
-            Request::new(&part.core.redis, &part.key, call)
-        });
-        let requests: List<Request<'_>> = requests.collect();
-        let replies = self.needed.request(&requests, |_| true, |_| None, &budget);
-        let (mut lefts, mut failures) = (Vec::new(), Vec::new());
-        for (request, reply) in requests.iter().zip(replies) {
-            let status = reply
-                .map_err(|no_reply| no_reply.error)
-                .and_then(|reply| inspected(&reply.reply).map_err(|error| request.refusal(error)));
-            match status {
-                Ok(status) => lefts.push(status.lease_left()),
-                Err(error) => failures.push(error),
-            }
-        }
-        if lefts.len() < self.needed.of(self.list.len()) {
-            return Err(self.joined(failures, &budget));
-        }
-        let reached_by = match self.needed {
-            Needed::All => 1,
-            Needed::Majority(needed) => needed,
-        };
-        Ok(reached(lefts, reached_by).flatten())
+        let call = self.kind.inspect(&self.key);
+        let status = request(&self.core, &self.key, call, inspected)?;
+        Ok(status.lease_left())
     }
 
     /// Changes the number of permits of a semaphore. False if it exists and was not to be changed.
     pub(crate) fn change_permits(&self, change: PermitsChange) -> Result<bool> {
-        let Part { core, key, .. } = &self.list[0];
-        request(core, key, change_permits(key, change), permits_changed)
+        let call = change_permits(&self.key, change);
+        request(&self.core, &self.key, call, permits_changed)
     }
 
     /// The number of available permits of a semaphore, and of leased ones.
     pub(crate) fn count_permits(&self) -> Result<(i64, i64)> {
-        let Part { core, key, .. } = &self.list[0];
-        request(core, key, count_permits(key), permits_counted)
+        request(
+            &self.core,
+            &self.key,
+            count_permits(&self.key),
+            permits_counted,
+        )
     }
 }
 
@@ -90,12 +69,18 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     }
     // Redis may have had another owner's hold, so the grants of this client are confirmed now. If
     // there is no reply, the watchdog confirms them later.
-    let to_confirm = grants.into_iter().map(|grant| {
-        let renewal = grant.renewal(0, None);
-        (core, grant, renewal)
-    });
     let budget = core.budget_for_a_reply();
-    let _ = renew(&to_confirm.collect::<List<_>>(), Needed::All, &budget);
+    for grant in grants {
+        let renewal = grant.renewal(0, None);
+        let renewing = Renewing {
+            core,
+            grant,
+            renewal,
+        };
+        let call = renewing.renewal.call.clone();
+        let reply = request_about_grant(core, renewing.grant.key(), call, &budget);
+        let _ = renewing.end(reply);
+    }
     Ok(is_forced)
 }
 

@@ -1,132 +1,135 @@
-//! Waits in the local queue for the tickets, while other threads of this process have them.
+//! Waits in the local queue for the ticket, while another thread of this process has it.
 
 use std::sync::Arc;
 
-use super::parts::{LockCall, Missing};
+use super::lock_call::LockCall;
+use super::single_lock::SingleLock;
 use super::wait::wait_until;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::local::{Claim, LockId, Waiter, Wanted};
+use crate::local::{Claim, TicketState, Waiter, Wanted};
 
-/// Waits behind the other threads of this process, or before them if this thread had the tickets
-/// already. Returns the tickets, or `None` if the wait ends first. This thread does not hold the
-/// `missing` parts.
+/// Waits behind the other threads of this process. Returns the ticket, or `None` if the wait ends
+/// first. This thread does not hold the lock.
 ///
-/// The thread sleeps until it gets the tickets, until it is interrupted, or until the earliest
-/// deadline. If the threads with the tickets have had no reply since this wait began or earlier, it
-/// is not known whether the lock is free. Then, after its own deadline, a waiting thread still
-/// waits for that reply, for at most one command timeout. It gets the tickets if the lock is free
-/// and they are passed on to it.
-pub(super) fn wait_for_claim(
-    call: LockCall<'_>,
-    missing: &[Missing<'_>],
-    had_tickets: bool,
-) -> Result<Option<Claim>> {
-    let (parts, budget) = (call.parts, call.budget);
-    let (queue, begun) = (&call.core.queue, Moment::now());
-    let locks: List<LockId> = missing.iter().map(|(part, _)| part.id.clone()).collect();
-    if budget.is_wait_over() && queue.outstanding_replies(&locks, begun).is_none() {
+/// The thread sleeps until it gets the ticket, until it is interrupted, or until the earliest
+/// deadline. If the thread with the ticket waits for Redis, this thread may overrun its deadline by
+/// one command timeout, because only that reply tells whether the lock was free. It gets the ticket
+/// if the lock is free and the ticket is passed on to it.
+pub(crate) fn wait_for_claim(call: LockCall<'_>) -> Result<Option<Claim>> {
+    let LockCall { lock, budget, .. } = call;
+    let (queue, begun) = (&lock.core.queue, Moment::now());
+    if budget.is_wait_over() && queue.ticket_state(&lock.id, begun) == TicketState::LockIsHeld {
         return Ok(None);
     }
     let wanted = Wanted {
-        locks: locks.clone(),
-        terms: missing.iter().map(|&(_, terms)| terms).collect(),
-        needed: parts.needed.of(missing.len()),
-        kind: parts.kind(),
-        is_shared: parts.kind().is_shared,
+        lock: lock.id.clone(),
+        terms: call.terms,
+        kind: lock.kind,
+        also: call.also.cloned(),
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
-    if let claim @ Some(_) = queue.enqueue(&waiter, had_tickets) {
+    if let claim @ Some(_) = queue.enqueue(&waiter) {
         return Ok(claim);
     }
     let mut wait = LocalWait {
-        call,
+        lock,
+        budget,
         begun,
-        locks,
         waiter: &waiter,
         reply_deadline: None,
     };
-    let result = wait_until(budget, parts.name(), || wait.round());
-    // Tickets that were passed on to the thread meanwhile count.
-    result.or_else(|error| queue.leave(&waiter).map(Some).ok_or(error))
+    let result = wait_until(budget, lock.name(), || wait.round());
+    match result {
+        Ok(WaitEnd::Ticket(claim)) => Ok(Some(claim)),
+        Ok(WaitEnd::Over) => Ok(None),
+        // A ticket that was passed on to the thread meanwhile counts.
+        Err(error) => queue.leave(&waiter).map(Some).ok_or(error),
+    }
 }
 
-/// The wait of one thread for its tickets.
+/// How the wait for a ticket ends.
+enum WaitEnd {
+    Ticket(Claim),
+    /// The wait of the call is over.
+    Over,
+}
+
+/// The wait of one thread for its ticket.
 struct LocalWait<'a> {
-    call: LockCall<'a>,
+    lock: &'a SingleLock,
+    budget: &'a CallBudget<'a>,
     begun: Moment,
-    locks: List<LockId>,
     waiter: &'a Arc<Waiter>,
     /// Set when the wait for the lock is over while the reply is outstanding.
     reply_deadline: Option<Moment>,
 }
 
 impl LocalWait<'_> {
-    /// The tickets, or `Some(None)` if the wait is over. Otherwise sleeps: then `None`. Fails if
-    /// the call is interrupted, or if the threads with the tickets have had no reply for too long.
-    fn round(&mut self) -> Result<Option<Option<Claim>>> {
-        let (call, locks) = (self.call, &self.locks);
-        let (budget, queue) = (call.budget, &call.core.queue);
+    /// Sleeps, unless the wait has ended. Fails if the call is interrupted, or if the thread with
+    /// the ticket has had no reply for too long.
+    fn round(&mut self) -> Result<Option<WaitEnd>> {
+        let (lock, budget) = (&self.lock.id, self.budget);
+        let Core {
+            queue,
+            command_timeout,
+            ..
+        } = &*self.lock.core;
         if budget.is_wait_over() && self.reply_deadline.is_none() {
             // Before the checks below, so that a reply after them wakes this thread.
             queue.await_reply(self.waiter);
-            let time = Moment::now().after(call.core.command_timeout);
+            let time = Moment::now().after(*command_timeout);
             self.reply_deadline = Some(budget.call_deadline().min(time));
         }
-        // Tickets or a reply that arrived while this thread could not run count, even after the
+        // A ticket or a reply that arrived while this thread could not run counts, even after the
         // deadline.
         if let Some(claim) = queue.claim_of(self.waiter) {
             // Its wake-up may still be pending, and would end a later sleep.
             budget.take_wake_up();
-            return Ok(Some(Some(claim)));
+            return Ok(Some(WaitEnd::Ticket(claim)));
         }
         // A ticket that no thread has, and that this one does not get, is no outstanding reply.
-        let is_outstanding = || queue.outstanding_replies(locks, self.begun) > Some(0);
+        let is_outstanding = || queue.ticket_state(lock, self.begun) == TicketState::Unanswered;
         if budget.is_wait_over() && !is_outstanding() {
-            return Ok(Some(queue.leave(self.waiter)));
+            let claim = queue.leave(self.waiter);
+            return Ok(Some(claim.map_or(WaitEnd::Over, WaitEnd::Ticket)));
         }
-        let unanswered = queue.unanswered_since(locks);
+        let unanswered = queue.unanswered_since(lock);
         budget.set_unanswered_since(unanswered);
-        budget.check_interrupt(call.parts.name())?;
-        let end = self.reply_deadline;
-        let is_over = match end {
+        budget.check_interrupt(self.lock.name())?;
+        let is_over = match self.reply_deadline {
             // A grant that too few replicas confirmed is a reply.
-            Some(end) => end.is_past() || queue.confirmed_replicas(locks).is_some(),
+            Some(end) => end.is_past() || queue.confirmed_replicas(lock).is_some(),
             None => unanswered.is_some() && budget.reply_deadline().is_past(),
         };
         if is_over {
-            return Err(no_reply(call, locks));
+            return Err(no_reply(self.lock, budget));
         }
-        let longest = self.waiter.longest_sleep(Moment::now());
-        match end {
-            Some(end) => budget.park(longest.min(end.left())),
-            None => budget.wait(longest.min(budget.reply_deadline().left())),
+        match self.reply_deadline {
+            Some(end) => budget.park(end.left()),
+            None => budget.wait(budget.reply_deadline().left()),
         };
-        queue.look_again(self.waiter);
         Ok(None)
     }
 }
 
-/// Gives the tickets of these parts back. A grant that came with them, and that no other thread
-/// wants, is released soon.
-pub(super) fn give_up(mut claim: Claim, missing: &[Missing<'_>]) {
-    for grant in claim.give_up() {
-        let part = missing.iter().find(|(part, _)| part.id == grant.lock);
-        part.inspect(|(part, _)| part.core.watchdog.reschedule(grant.id()));
+/// Gives the ticket of a lock back. A grant that came with it, and that no other thread wants, is
+/// released soon.
+pub(crate) fn give_up(mut claim: Claim, lock: &SingleLock) {
+    if let Some(grant) = claim.give_up() {
+        lock.core.watchdog.reschedule(grant.id());
     }
 }
 
-/// The error if the requests of the threads with these tickets had no reply, or only a grant that
-/// too few replicas confirmed.
-pub(super) fn no_reply(call: LockCall<'_>, locks: &[LockId]) -> Error {
-    let first = &call.parts.list[0];
-    let confirmed = call.core.queue.confirmed_replicas(locks);
-    no_reply_error(&first.core, &first.key, confirmed, call.budget)
+/// The error if the requests of the thread with the ticket had no reply, or only a grant that too
+/// few replicas confirmed.
+pub(crate) fn no_reply(lock: &SingleLock, budget: &CallBudget) -> Error {
+    let confirmed = lock.core.queue.confirmed_replicas(&lock.id);
+    no_reply_error(&lock.core, &lock.key, confirmed, budget)
 }
 
 /// The error of a thread that waits for the reply to another thread of this process. `confirmed` is

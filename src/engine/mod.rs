@@ -1,38 +1,44 @@
-//! Acquire, release, extend and inspect, over the parts of a lock, within the time of the call.
-//!
-//! Every public type is a list of parts, of which some number must be held: a plain lock has one
-//! part, a lock of several names one for each name, a Redlock one for each server. So each of these
-//! operations exists once. A kind of lock is a [`Kind`](crate::protocol::Kind).
+//! One lock at one server: acquire, wait, release, extend, inspect. Only a request (`ask`) may be
+//! for several locks of one slot. A kind of lock is a
+//! [`Kind`](crate::protocol::Kind). Locks of several names or servers are in
+//! [`composite`](crate::composite).
 //!
 //! | file | duty |
 //! |---|---|
-//! | `parts` | a lock: its parts, how many are needed, and whether that is valid |
-//! | `held` | an acquired lock: a level of a hold for each part; results of several parts |
-//! | `group` | which parts share one request: those of one client, in a cluster of one slot |
-//! | `local_wait` | waits in the local queue for the tickets |
+//! | `single_lock` | a lock: its name, client and kind, and whether a call for it is valid |
+//! | `held_lock` | a level of a lock that is held |
+//! | `grant_request` | requests about one grant, and what the watchdog is told of it |
+//! | `lock_call` | one call that acquires a lock |
+//! | `ask` | a request for a lock, its reply, and what undoes it |
+//! | `local_wait` | waits in the local queue for the ticket |
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
 //! | `condition` | waits on a condition of a lock, and notifications |
-//! | `release` | unlocks one level of each part |
-//! | `renew` | extends and confirms the leases of several parts |
+//! | `release` | unlocks one level |
 //! | `inspect` | reads and changes the state of a lock in Redis, whichever owner holds it |
 //! | `number/` | kinds without a holder: semaphores and latches |
 //! | `wait` | the loop of every call that waits, and its sleeps: listens, polls |
 
 mod acquire;
+mod ask;
 mod condition;
-mod group;
-mod held;
+mod grant_request;
+mod held_lock;
 mod inspect;
 mod local_wait;
+mod lock_call;
 mod number;
-mod parts;
 mod release;
-mod renew;
+mod single_lock;
 mod wait;
 
-pub(crate) use held::{HeldPart, Needed, are_of_this_process, combine, slowest};
+pub(crate) use acquire::{TicketLost, check_tokens, end_wait, keep, take_without_request};
+pub(crate) use ask::{Answer, Ask};
+pub(crate) use grant_request::{GrantReply, note_level};
+pub(crate) use held_lock::{HeldLock, misused, refused};
 pub(crate) use inspect::{force_unlock, inspect};
+pub(crate) use local_wait::{give_up, no_reply, wait_for_claim};
+pub(crate) use lock_call::LockCall;
 pub(crate) use number::Number;
-pub(crate) use parts::{Part, Parts};
-pub(crate) use release::release_all;
-pub(crate) use renew::extend_all;
+pub(crate) use release::{Ended, Release};
+pub(crate) use single_lock::SingleLock;
+pub(crate) use wait::{Channel, Wait, wait_until};

@@ -1,169 +1,108 @@
-//! Unlocks one level of each part. After the last level of a part, the local queue decides whether
-//! its grant is handed over, stays idle, or is released in Redis.
+//! Unlocks one level of a hold. After the last level, the local queue decides whether the grant is
+//! handed over, stays idle, or is released in Redis.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::group::{GrantReply, GrantRequest, request_each, request_grant};
-use super::held::{HeldPart, Needed, begin_calls, combine, note_count, reschedule_if_earlier};
-use super::parts::Parts;
+use super::grant_request::{GrantReply, note_count, request_about_grant, reschedule_if_earlier};
 use crate::base::call_budget::CallBudget;
-use crate::base::list::List;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, Released, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
+use crate::script::Call;
+use crate::watchdog::ActiveCall;
 
-/// The levels to unlock of a hold.
-type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
-
-impl Parts {
-    /// Unlocks the newest level of this thread that has no guard.
-    pub(crate) fn unlock(&self) -> Result<()> {
-        let core = self.check_process()?;
-        if let [part] = &*self.list {
-            let hold = part.hold().filter(|hold| hold.unguarded() > 0);
-            let hold = hold.ok_or_else(|| self.not_held())?;
-            return release_level((core, &hold, Unlocks::Newest), || core.budget_to_unlock());
-        }
-        // The holds that have a level without a guard, lost or not.
-        let holds = self.list.iter().filter_map(|part| {
-            let hold = part.hold().filter(|hold| hold.unguarded() > 0)?;
-            Some((&part.core, hold.unguarded(), hold))
-        });
-        let holds: List<(&Arc<Core>, usize, Arc<Hold>)> = holds.collect();
-        // If one of the needed parts has no level to unlock, none is unlocked.
-        if holds.len() < self.needed.of(self.list.len()) {
-            return Err(self.not_held());
-        }
-        // All parts of a level are added and removed together. A lost part lacks the levels that
-        // were acquired after its loss. So it has fewer levels without a guard than the other parts
-        // until these levels are unlocked.
-        let newest = holds.iter().map(|(_, unguarded, _)| *unguarded).max();
-        let is_newest = |unguarded| self.needed == Needed::All || Some(unguarded) == newest;
-        let levels = holds
-            .iter()
-            .filter(|(_, unguarded, _)| is_newest(*unguarded));
-        let levels: List<Level<'_>> = levels
-            .map(|(core, _, hold)| (*core, hold, Unlocks::Newest))
-            .collect();
-        if levels.len() < self.needed.of(levels.len()) {
-            return Err(self.held_otherwise());
-        }
-        release_levels(&levels, self.needed, || core.budget_to_unlock())
-    }
+/// A level that is unlocked, while Redis may have to release the lock.
+pub(crate) struct Release<'a> {
+    core: &'a Arc<Core>,
+    hold: &'a Arc<Hold>,
+    unlocked: Unlocked,
+    /// A shutdown waits for the release: only this thread sends it.
+    _call: ActiveCall<'a>,
 }
 
-/// Releases these parts.
-pub(crate) fn release_all(
-    held: &[HeldPart],
-    needed: Needed,
-    budget: impl FnOnce() -> CallBudget<'static>,
-) -> Result<()> {
-    held.iter().try_for_each(HeldPart::check_process)?;
-    let levels = held
-        .iter()
-        .map(|part| (&part.core, &part.hold, Unlocks::Level(part.level)));
-    release_levels(&levels.collect::<List<_>>(), needed, budget)
+/// A release that has ended, except for what calls code of the application.
+pub(crate) struct Ended<'a> {
+    core: &'a Arc<Core>,
+    hold: &'a Arc<Hold>,
+    result: Result<()>,
+    report: Report,
 }
 
-/// Unlocks a level of each of these holds. A release without a reply goes on in the background.
-/// `budget` is made only if Redis is asked.
-fn release_levels<'a>(
-    levels: &[Level<'a>],
-    needed: Needed,
-    budget: impl FnOnce() -> CallBudget<'static>,
-) -> Result<()> {
-    let first = match levels {
-        [] => return Ok(()),
-        &[level] if needed == Needed::All => return release_level(level, budget),
-        [(first, ..), ..] => first,
-    };
-    // Before a grant ends here, because from then on only this thread releases it.
-    let calls = begin_calls(levels.iter().map(|(core, ..)| *core));
-    let requested = levels.iter();
-    let requested = requested.map(|&(core, hold, level)| (hold, level, core.linger));
-    let unlocked = first.queue.unlock(&requested.collect::<List<_>>());
-    let levels = || levels.iter().map(|&(core, hold, _)| (core, hold));
-    let (replies, budget) = request_releases(levels().zip(&unlocked), needed, budget);
-    let (mut ended, mut results, mut reports) = (List::new(), List::new(), List::new());
-    for ((level, &unlocked), reply) in levels().zip(&unlocked).zip(replies) {
-        let reply = reply.zip(budget.as_ref());
-        let (result, report) = finish(level, unlocked, reply, &mut ended);
-        results.push(result);
-        reports.push(report);
-    }
-    if !ended.is_empty() {
-        first.queue.close(&ended);
-    }
-    // Nothing is left to do. Last, what calls code of the application.
-    drop(calls);
-    for ((core, hold), report) in levels().zip(reports) {
-        report.tell(core, hold);
-    }
-    let needed = needed.of(results.len());
-    combine(results.into_iter(), needed)
-}
-
-/// Releases in Redis those of these holds that Redis has to release. Returns their replies.
-fn request_releases<'a>(
-    levels: impl Iterator<Item = ((&'a Arc<Core>, &'a Arc<Hold>), &'a Unlocked)>,
-    needed: Needed,
-    budget: impl FnOnce() -> CallBudget<'static>,
-) -> (
-    List<Option<Result<GrantReply>>>,
-    Option<CallBudget<'static>>,
-) {
-    let mut releases: List<GrantRequest<'_>> = List::new();
-    let mut are_asked: List<bool> = List::new();
-    for ((core, hold), &unlocked) in levels {
+impl<'a> Release<'a> {
+    /// Unlocks these levels of a hold. A grant that no thread wants may be idle for as long as
+    /// `linger`.
+    ///
+    /// A hold that is suspended can [continue](crate::local::LocalQueue::resume).
+    pub(crate) fn begin(
+        core: &'a Arc<Core>,
+        hold: &'a Arc<Hold>,
+        unlocks: Unlocks,
+        linger: Duration,
+    ) -> Self {
+        // Before the grant ends here, because from then on only this thread releases it.
+        let call = core.watchdog.begin_call();
+        let unlocked = core.queue.unlock(hold, unlocks, linger);
         tell_watchdog(core, hold, unlocked);
-        let is_asked = must_release(hold, unlocked);
-        if is_asked {
-            let (key, call) = (hold.key(), hold.grant().end_call());
-            releases.push(GrantRequest { core, key, call });
+        Self {
+            core,
+            hold,
+            unlocked,
+            _call: call,
         }
-        are_asked.push(is_asked);
     }
-    let budget = (!releases.is_empty()).then(budget);
-    let request = |budget| request_each(&releases, needed, budget);
-    let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
-    let replies = are_asked.into_iter().map(|is_asked| match is_asked {
-        true => replies.next(),
-        false => None,
-    });
-    (replies.collect(), budget)
+
+    /// Sends the release if one is needed, and ends. `budget` is made only then.
+    pub(crate) fn run(self, budget: impl FnOnce() -> CallBudget<'static>) -> Result<()> {
+        let ended = match self.call() {
+            Some(call) => {
+                let budget = budget();
+                let reply = request_about_grant(self.core, self.hold.key(), call, &budget);
+                self.end(Some((reply, &budget)))
+            }
+            None => self.end(None),
+        };
+        ended.report()
+    }
+
+    pub(crate) fn core(&self) -> &'a Arc<Core> {
+        self.core
+    }
+
+    pub(crate) fn hold(&self) -> &'a Arc<Hold> {
+        self.hold
+    }
+
+    /// The call that releases the lock, if Redis has to.
+    pub(crate) fn call(&self) -> Option<Call> {
+        must_release(self.hold, self.unlocked).then(|| self.hold.grant().end_call())
+    }
+
+    /// Ends the release. `reply` is set if Redis was asked. The ticket passes on.
+    pub(crate) fn end(self, reply: Option<(Result<GrantReply>, &CallBudget)>) -> Ended<'a> {
+        let Self { core, hold, .. } = self;
+        let mut closed = None;
+        let (result, report) = finish((core, hold), self.unlocked, reply, &mut closed);
+        if let Some(released) = closed {
+            core.queue.close(hold, released);
+        }
+        Ended {
+            core,
+            hold,
+            result,
+            report,
+        }
+    }
 }
 
-/// Unlocks a level of one hold, as [`release_levels`] does. Nearly all calls need no lists.
-///
-/// A hold that is suspended can [continue](crate::local::LocalQueue::resume).
-pub(super) fn release_level(
-    (core, hold, unlocks): Level<'_>,
-    budget: impl FnOnce() -> CallBudget<'static>,
-) -> Result<()> {
-    // Before the grant ends here, because from then on only this thread releases it.
-    let call = core.watchdog.begin_call();
-    let unlocked = core.queue.unlock(&[(hold, unlocks, core.linger)]);
-    let unlocked = unlocked.first().copied().unwrap_or(Unlocked::NotHeld);
-    tell_watchdog(core, hold, unlocked);
-    let budget = must_release(hold, unlocked).then(budget);
-    let reply = match &budget {
-        Some(budget) => {
-            let call = hold.grant().end_call();
-            Some((request_grant(core, hold.key(), call, budget), budget))
-        }
-        None => None,
-    };
-    let mut ended = List::new();
-    let (result, report) = finish((core, hold), unlocked, reply, &mut ended);
-    if !ended.is_empty() {
-        core.queue.close(&ended);
+impl Ended<'_> {
+    /// Calls code of the application. So it comes last, when nothing is left to do.
+    pub(crate) fn report(self) -> Result<()> {
+        self.report.tell(self.core, self.hold);
+        self.result
     }
-    // Nothing is left to do. Last, what calls code of the application.
-    drop(call);
-    report.tell(core, hold);
-    result
 }
 
 /// Before the request: tells the watchdog what became of the grant.
@@ -194,13 +133,13 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
     }
 }
 
-/// Evaluates the unlock of one part. `reply` is set if Redis was asked. Adds a hold without a level
-/// to those that have `ended`.
-fn finish<'a>(
-    (core, hold): (&Arc<Core>, &'a Arc<Hold>),
+/// Evaluates an unlock. `reply` is set if Redis was asked. `closed` is set if no level of the hold is
+/// left, to what is known of the release.
+fn finish(
+    (core, hold): (&Arc<Core>, &Arc<Hold>),
     unlocked: Unlocked,
     reply: Option<(Result<GrantReply>, &CallBudget)>,
-    ended: &mut List<(&'a Arc<Hold>, Option<Released>)>,
+    closed: &mut Option<Option<Released>>,
 ) -> (Result<()>, Report) {
     match (unlocked, reply) {
         (Unlocked::NotHeld, _) => {
@@ -211,17 +150,17 @@ fn finish<'a>(
         (Unlocked::Last, Some((reply, budget))) => match released(core, hold, reply, budget) {
             Ok(listeners) => {
                 core.observer.counters.releases.add(1);
-                ended.push((hold, listeners));
+                *closed = Some(listeners);
                 (Ok(()), Report::Ended("released"))
             }
             Err((error, report)) => {
-                ended.push((hold, None));
+                *closed = Some(None);
                 (Err(error), report)
             }
         },
         (Unlocked::Lost { reason, last }, reply) => {
             if last {
-                ended.push((hold, None));
+                *closed = Some(None);
             }
             // After a request without a reply, the lock ends with its lease.
             let report = match reply {
@@ -282,7 +221,7 @@ fn released(
     }
 }
 
-/// What the operator learns of the unlock of one part.
+/// What the operator learns of an unlock.
 enum Report {
     Nothing,
     /// The outcome in the span of the hold.

@@ -18,12 +18,12 @@ use crate::request::Prepared;
 use crate::subscriber::Listener;
 
 /// Pauses between requests while no subscription can announce a change.
-pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
+pub(crate) const FIRST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 /// Repeats `round` until it has a result. Fails if the call is interrupted after a round without
 /// one.
-pub(super) fn wait_until<T>(
+pub(crate) fn wait_until<T>(
     budget: &CallBudget,
     name: &str,
     mut round: impl FnMut() -> Result<Option<T>>,
@@ -37,24 +37,24 @@ pub(super) fn wait_until<T>(
 }
 
 /// The pauses of most calls: they double up to the longest.
-pub(super) fn polls() -> Backoff {
+pub(crate) fn polls() -> Backoff {
     Backoff::new(FIRST_POLL, LONGEST_POLL)
 }
 
 /// Where a thread listens.
 #[derive(Clone, Copy)]
-pub(super) struct Channel<'a> {
-    pub(super) core: &'a Core,
-    pub(super) key: &'a LockKey,
+pub(crate) struct Channel<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) key: &'a LockKey,
     /// Only messages with this word wake the thread.
-    pub(super) word: Option<&'a str>,
+    pub(crate) word: Option<&'a str>,
     /// Set if the thread listens for calls of its client in the line of the lock, and not to the
     /// channel of the key: a moment before its last request.
-    pub(super) in_line_since: Option<Moment>,
+    pub(crate) in_line_since: Option<Moment>,
 }
 
 /// Where one call listens, and for how long it sleeps between its rounds.
-pub(super) struct Wait<'a> {
+pub(crate) struct Wait<'a> {
     budget: &'a CallBudget<'a>,
     polls: Backoff,
     listeners: Vec<(Channel<'a>, Listener)>,
@@ -62,7 +62,7 @@ pub(super) struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     /// Without a subscription, the call sends a request after each of these `polls`.
-    pub(super) fn new(budget: &'a CallBudget<'a>, polls: Backoff) -> Self {
+    pub(crate) fn new(budget: &'a CallBudget<'a>, polls: Backoff) -> Self {
         Self {
             budget,
             polls,
@@ -72,7 +72,7 @@ impl<'a> Wait<'a> {
 
     /// Listens to this channel, too, if it is subscribed already. With a subscription before the
     /// first request, no second request is needed after subscribing.
-    pub(super) fn listen_if_live(&mut self, channel: Channel<'a>) {
+    pub(crate) fn listen_if_live(&mut self, channel: Channel<'a>) {
         let subscriber = &channel.core.subscriber;
         if subscriber.is_live(channel.key, &channel.name()) {
             self.add(channel, Some(Moment::now()));
@@ -89,7 +89,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Listens to these channels, and to no others. Returns how many of them are subscribed.
-    pub(super) fn listen(&mut self, channels: &[Channel<'a>]) -> usize {
+    pub(crate) fn listen(&mut self, channels: &[Channel<'a>]) -> usize {
         self.listeners.retain(|(channel, listener)| {
             let is_wanted = channels.iter().any(|wanted| wanted.is(*channel));
             is_wanted && channel.core.subscriber.is_in_place(listener, channel.key)
@@ -101,7 +101,7 @@ impl<'a> Wait<'a> {
         live.filter(|(_, listener)| listener.is_live()).count()
     }
 
-    pub(super) fn stop_listening(&mut self) {
+    pub(crate) fn stop_listening(&mut self) {
         self.listeners.clear();
     }
 
@@ -115,7 +115,7 @@ impl<'a> Wait<'a> {
     /// until the next poll: then only a request notices a change. The reply to a subscription wakes
     /// the thread, so until then it polls rarely: when thousands of threads begin to wait, their
     /// requests would delay those replies. True if the thread was woken.
-    pub(super) fn sleep(&mut self, is_live: bool, longest: Duration) -> bool {
+    pub(crate) fn sleep(&mut self, is_live: bool, longest: Duration) -> bool {
         let mut listeners = self.listeners.iter();
         let poll = match is_live {
             true => longest,
@@ -127,7 +127,7 @@ impl<'a> Wait<'a> {
 
     /// Sleeps until a message arrives on one of these channels, at most for `longest`. Lets the
     /// subscriber thread send this request then. True if the thread was woken.
-    pub(super) fn sleep_listening(
+    pub(crate) fn sleep_listening(
         &mut self,
         core: &Core,
         channels: &[Channel<'a>],
@@ -143,7 +143,7 @@ impl<'a> Wait<'a> {
     }
 
     /// As [`sleep`](Self::sleep), and counts the end of the sleep.
-    pub(super) fn sleep_counted(&mut self, core: &Core, is_live: bool, longest: Duration) -> bool {
+    pub(crate) fn sleep_counted(&mut self, core: &Core, is_live: bool, longest: Duration) -> bool {
         let is_woken = self.sleep(is_live, longest);
         let counters = &core.observer.counters;
         match is_woken {
@@ -154,7 +154,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Sleeps until this moment, although messages arrive.
-    pub(super) fn sleep_deaf(&self, until: Moment) {
+    pub(crate) fn sleep_deaf(&self, until: Moment) {
         while !until.is_past() && !self.budget.is_interrupted() {
             self.budget.park(until.left());
         }
@@ -163,7 +163,7 @@ impl<'a> Wait<'a> {
 
 impl<'a> Channel<'a> {
     /// Each message wakes the thread.
-    pub(super) fn of(core: &'a Core, key: &'a LockKey) -> Self {
+    pub(crate) fn of(core: &'a Core, key: &'a LockKey) -> Self {
         Self {
             core,
             key,
@@ -173,7 +173,7 @@ impl<'a> Channel<'a> {
     }
 
     /// Only messages of clients wake the thread that do not call those in the line.
-    pub(super) fn of_others(self) -> Self {
+    pub(crate) fn of_others(self) -> Self {
         Self {
             word: Some(NOT_CALLED),
             ..self
@@ -181,7 +181,7 @@ impl<'a> Channel<'a> {
     }
 
     /// Calls of this client wake the thread, since a request that was sent after this moment.
-    pub(super) fn called(self, asked: Moment) -> Self {
+    pub(crate) fn called(self, asked: Moment) -> Self {
         Self {
             in_line_since: Some(asked),
             ..self

@@ -40,7 +40,7 @@ use crate::base::key::{Family, LockKey};
 pub(crate) use grant::{Grant, Granted, Hold, Quorum, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
-pub(crate) use queue::{CameWith, Claim, Entered, Released, Waiter, Wanted};
+pub(crate) use queue::{CameWith, Claim, Entered, Released, TicketState, Waiter, Wanted};
 pub(crate) use yields::Pause;
 
 /// All locks that threads of this process hold or wait for.
@@ -49,13 +49,7 @@ pub(crate) use yields::Pause;
 ///
 /// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
 ///   shared holds.
-/// * A thread that wants several locks gets their tickets together, when all are free.
-/// * Threads that wait for one lock get its ticket in their order, but pass a thread that wants
-///   several locks, as long as one of these is not free for it. A thread that holds one of these
-///   locks always passes it. Other threads do not while it [keeps its place](Waiter).
-/// * So a free ticket is kept from a thread only for a limited time, whatever locks, and other
-///   things, the threads have: a thread waits for another one indefinitely only if that has the
-///   ticket of a lock that it wants.
+/// * Threads that wait for a lock get its ticket in their order.
 /// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
 /// * A reply wakes the threads that wait for that reply.
 ///

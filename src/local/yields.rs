@@ -188,6 +188,10 @@ impl Yields {
     }
 
     /// How the next request waits; `None` if it is made at once.
+    pub(super) fn has_pause(&self) -> bool {
+        self.pause.is_some()
+    }
+
     pub(super) fn take_pause(&mut self) -> Option<Pause> {
         let pause = self.pause.take()?;
         self.is_pausing = true;

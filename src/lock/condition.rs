@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::debug::Short;
 use crate::base::interrupt::Interrupt;
-use crate::engine::Parts;
+use crate::engine::SingleLock;
 use crate::error::Result;
 use crate::protocol::Notified;
 
@@ -104,12 +104,12 @@ use crate::protocol::Notified;
 /// between processes.
 #[derive(Clone)]
 pub struct Condition {
-    lock: Parts,
+    lock: SingleLock,
     name: Arc<str>,
 }
 
 impl Condition {
-    pub(super) fn new(lock: Parts, name: &str) -> Self {
+    pub(super) fn new(lock: SingleLock, name: &str) -> Self {
         Self {
             lock,
             name: name.into(),

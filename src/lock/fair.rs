@@ -56,6 +56,6 @@ use super::methods::*;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct FairLock(pub(crate) Parts);
+pub struct FairLock(pub(crate) SingleLock);
 
 lock_by_handle!(FairLock);

@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::methods::*;
-use crate::base::list::List;
-use crate::engine::HeldPart;
+use crate::composite::Held;
 
 /// A reentrant lock that gives each hold a fencing token. Made by
 /// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
@@ -77,7 +77,7 @@ use crate::engine::HeldPart;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct FencedLock(pub(crate) Parts);
+pub struct FencedLock(pub(crate) SingleLock);
 
 lock_by_handle!(FencedLock, FencedGuard);
 
@@ -87,8 +87,8 @@ lock_by_handle!(FencedLock, FencedGuard);
 pub struct FencedGuard(LockGuard);
 
 impl FencedGuard {
-    fn of(lock: &Parts, parts: List<HeldPart>) -> Self {
-        Self(LockGuard::of(lock, parts))
+    fn of(name: Arc<str>, held: impl Into<Held>) -> Self {
+        Self(LockGuard::of(name, held))
     }
 
     /// Returns the fencing token of the hold: greater than the token of every earlier hold of this

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::forward::forward;
 use super::guard_core::GuardCore;
-use crate::base::list::List;
 use crate::base::subscription::Subscription;
-use crate::engine::{HeldPart, Part, Parts};
+use crate::composite::Held;
 use crate::error::{LostReason, Result};
 use crate::lease::whole_millis;
 
@@ -83,15 +83,18 @@ trait GuardBelongsToItsThread: Sync + Unpin {}
 
 impl LockGuard {
     /// The guard of a lock that this thread has acquired.
-    pub(super) fn of(lock: &Parts, parts: List<HeldPart>) -> Self {
-        for part in &parts {
-            part.hold.guard(part.level);
+    pub(super) fn of(name: Arc<str>, held: impl Into<Held>) -> Self {
+        let held = held.into();
+        for level in held.levels() {
+            level.hold.guard(level.level);
         }
-        let has_token = |part: &Part| part.kind.has_tokens;
-        let first = parts.first().filter(|_| lock.list().iter().all(has_token));
+        let token = match &held {
+            Held::One(level) => level.hold.token(),
+            Held::Several { .. } => None,
+        };
         Self {
-            token: first.and_then(|part| part.hold.token()),
-            core: GuardCore::new(lock, parts),
+            token,
+            core: GuardCore::new(name, held),
             _thread: PhantomData,
         }
     }
@@ -291,12 +294,12 @@ impl LockGuard {
         }
         let millis = whole_millis("time", time);
         let millis = millis.map_err(|error| error.concerning(self.name()))?;
-        for part in &self.core.parts {
-            part.check_process()?;
-            part.check_reads_not()?;
+        for level in self.core.held.levels() {
+            level.check_process()?;
+            level.check_reads_not()?;
         }
-        for part in &self.core.parts {
-            part.hold.keep_in_redis(millis);
+        for level in self.core.held.levels() {
+            level.hold.keep_in_redis(millis);
         }
         self.core.release()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::PermitGuard;
 use super::debug::show_handle;
 use crate::base::interrupt::Interrupt;
-use crate::engine::{Part, Parts};
+use crate::engine::SingleLock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::protocol::PermitsChange;
@@ -92,7 +92,7 @@ use crate::protocol::PermitsChange;
 /// No method panics. In the repository, `cargo run --example rate_limit` shows a semaphore between
 /// processes, one of which is killed.
 #[derive(Clone)]
-pub struct LeasedSemaphore(pub(crate) Parts);
+pub struct LeasedSemaphore(pub(crate) SingleLock);
 
 impl LeasedSemaphore {
     /// Returns the name of the semaphore, without the client's namespace.
@@ -120,7 +120,7 @@ impl LeasedSemaphore {
     /// Those of [`acquire`](Self::acquire), and [`Error::Config`] for a lease outside its bounds.
     pub fn acquire_with(&self, lease: Lease) -> Result<PermitGuard> {
         let held = self.0.lock_with(lease, None)?;
-        Ok(PermitGuard::of(&self.0, held))
+        Ok(PermitGuard::of(self.0.shared_name(), held))
     }
 
     /// Acquires a permit with `lease` if one becomes available within `wait`; `None` if not.
@@ -134,7 +134,7 @@ impl LeasedSemaphore {
     #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<PermitGuard>> {
         let held = self.0.try_lock(wait, lease, None)?;
-        Ok(held.map(|held| PermitGuard::of(&self.0, held)))
+        Ok(held.map(|held| PermitGuard::of(self.0.shared_name(), held)))
     }
 
     /// Acquires a permit with [`Lease::RENEWED`] if one is available; `None` if not.
@@ -159,7 +159,7 @@ impl LeasedSemaphore {
         interrupt: &Interrupt,
     ) -> Result<PermitGuard> {
         let held = self.0.lock_with(lease, Some(interrupt))?;
-        Ok(PermitGuard::of(&self.0, held))
+        Ok(PermitGuard::of(self.0.shared_name(), held))
     }
 
     /// Acquires a permit with `lease` if one becomes available within `wait`; `None` if not. The
@@ -177,7 +177,7 @@ impl LeasedSemaphore {
         interrupt: &Interrupt,
     ) -> Result<Option<PermitGuard>> {
         let held = self.0.try_lock(wait, lease, Some(interrupt))?;
-        Ok(held.map(|held| PermitGuard::of(&self.0, held)))
+        Ok(held.map(|held| PermitGuard::of(self.0.shared_name(), held)))
     }
 
     /// Sets the number of permits if the semaphore does not exist yet. Returns false, and changes
@@ -258,7 +258,6 @@ impl LeasedSemaphore {
 
 impl fmt::Debug for LeasedSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes = self.0.list().iter().map(Part::node);
-        show_handle(f, "LeasedSemaphore", self.name(), nodes, None)
+        show_handle(f, "LeasedSemaphore", self.name(), self.0.nodes(), None)
     }
 }

@@ -7,13 +7,15 @@ pub(super) use super::LockGuard;
 pub(super) use super::debug::show_handle;
 pub(super) use super::forward::forward;
 pub(super) use crate::base::interrupt::Interrupt;
-pub(super) use crate::engine::{Part, Parts};
+pub(super) use crate::composite::Composite;
+pub(super) use crate::engine::SingleLock;
 pub(super) use crate::error::Result;
 pub(super) use crate::lease::Lease;
 pub(super) use crate::local::Hold;
 
 /// Implements for a lock type the methods of [`Lock`](super::Lock), the trait itself, and `Debug`.
-/// The type has one field, its [`Parts`](crate::engine::Parts). Its guards have the type `$guard`.
+/// The type has one field: a [`SingleLock`] or a [`Composite`], which have the same methods. Its
+/// guards have the type `$guard`.
 macro_rules! lock_by_handle {
     ($lock:ident) => {
         lock_by_handle!($lock, LockGuard);
@@ -123,7 +125,7 @@ macro_rules! lock_by_handle {
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn acquire_with(&self, lease: Lease) -> Result<$guard> {
                 let held = self.0.lock_with(lease, None)?;
-                Ok($guard::of(&self.0, held))
+                Ok($guard::of(self.0.shared_name(), held))
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
@@ -136,7 +138,7 @@ macro_rules! lock_by_handle {
             #[must_use = "None means that the lock is not held"]
             pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
                 let held = self.0.try_lock(wait, lease, None)?;
-                Ok(held.map(|held| $guard::of(&self.0, held)))
+                Ok(held.map(|held| $guard::of(self.0.shared_name(), held)))
             }
 
             /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) if it is free;
@@ -163,7 +165,7 @@ macro_rules! lock_by_handle {
                 interrupt: &Interrupt,
             ) -> Result<$guard> {
                 let held = self.0.lock_with(lease, Some(interrupt))?;
-                Ok($guard::of(&self.0, held))
+                Ok($guard::of(self.0.shared_name(), held))
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
@@ -181,7 +183,7 @@ macro_rules! lock_by_handle {
                 interrupt: &Interrupt,
             ) -> Result<Option<$guard>> {
                 let held = self.0.try_lock(wait, lease, Some(interrupt))?;
-                Ok(held.map(|held| $guard::of(&self.0, held)))
+                Ok(held.map(|held| $guard::of(self.0.shared_name(), held)))
             }
 
             /// Acquires the lock with `lease` and waits while another owner holds it, runs
@@ -322,8 +324,13 @@ macro_rules! lock_by_handle {
         impl std::fmt::Debug for $lock {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let count = self.0.hold_count(Hold::count_unchanged);
-                let nodes = self.0.list().iter().map(Part::node);
-                show_handle(f, stringify!($lock), self.name(), nodes, Some(count))
+                show_handle(
+                    f,
+                    stringify!($lock),
+                    self.name(),
+                    self.0.nodes(),
+                    Some(count),
+                )
             }
         }
     };

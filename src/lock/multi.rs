@@ -11,43 +11,42 @@ use super::methods::*;
 ///
 /// Each name is the same lock as a [`ReentrantLock`] of that name, for this program and for all
 /// other programs. Each name is renewed on its own, counts on its own in [`Stats`](crate::Stats),
-/// and has its own [`LockEvent`](crate::LockEvent)s.
+/// and has its own [`LockEvent`](crate::LockEvent)s, also while a call holds it and waits for
+/// another one.
 ///
 /// # All or none
 ///
 /// The names of one client that are on one server, in a cluster in one slot, are acquired by one
-/// script call, all or none, and released by another. While a call waits for one of them, it holds
-/// none of them. Some servers, such as ElastiCache Serverless, take at most 3,999 arguments in a
-/// request: there, acquire at most 3,980 names together.
+/// script call, all or none, and released by another. Those on several servers or in several slots
+/// are requested at once. Some servers, such as ElastiCache Serverless, take at most 3,999 arguments
+/// in a request: there, acquire at most 3,980 names together.
 ///
-/// Names on several servers, in a cluster in several slots, are requested at once. If another
-/// client holds some of them, the call keeps those that were granted for a moment, in case the
-/// others become free. Then it releases them, waits for a release, and requests all names again.
+/// If a name is not free, the call waits for that name alone, and then requests the others. While it
+/// waits for a name, it holds only names that are before that one in the order of
+/// [`name`](crate::Lock::name): at first for 1.5 s at most, then twice as long each time, but with a fixed
+/// lease at most for half of it. Then it returns them and goes on with the name that it waits for.
 ///
 /// A call that ends without the lock (false, an error, an interrupt) releases the names that it has
 /// acquired. It does so in the rest of its time, for at most one command timeout. What gets no
-/// reply in that time is released in the background. When a call ends with the lock, every name has
-/// its whole lease, less the time that the call kept the name and waited for the replies of other
-/// servers.
+/// reply in that time is released in the background. When a call ends with the lock, every name with
+/// a fixed or limited lease has the whole of it, less the time in which the call waited for the last
+/// replies. Other leases are renewed from the moment on at which the call has got the name.
 ///
 /// There is one wait, one deadline and one interrupt for all names.
 ///
 /// # Turns
 ///
-/// A client that waits for all names gets them in its turn if no hold of a name lasts longer than
-/// about half a second, even if other clients and threads always want each of them
-/// ([details](crate#6-order)). There is no such turn for more than 32 names, nor for names of
-/// several servers or slots. Do not acquire more names together than the work needs.
+/// A call gets each name in its turn, even if other clients and threads always want each of them
+/// ([details](crate#6-order)). Do not acquire more names together than the work needs.
 ///
 /// # No deadlock
 ///
-/// Calls cannot wait for each other in a circle, in whatever order the names are given: while a
-/// call waits for a name, it keeps others only for a short time. So programs in other languages may
-/// use any order, too.
+/// Calls cannot wait for each other in a circle, in whatever order the names are given: all calls
+/// wait in one order. Programs in other languages may use any order, too: a call that waits for a
+/// name returns the others after some time.
 ///
-/// This does not protect a thread that already holds one of the locks. A thread that holds `b` and
-/// then acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all
-/// names in one call.
+/// This does not protect two threads that hold one name each, and then acquire that of the other.
+/// Acquire all names in one call.
 ///
 /// # Results of the methods
 ///
@@ -82,7 +81,7 @@ use super::methods::*;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct MultiLock(pub(crate) Parts);
+pub struct MultiLock(pub(crate) Composite);
 
 impl MultiLock {
     /// Combines locks of several clients, which may be on several servers, into one lock. Never
@@ -108,8 +107,8 @@ impl MultiLock {
     /// ```
     #[must_use]
     pub fn over<L: Borrow<ReentrantLock>>(locks: impl IntoIterator<Item = L>) -> Self {
-        let part = |lock: L| lock.borrow().0.list().to_vec();
-        Self(Parts::all(locks.into_iter().flat_map(part).collect()))
+        let single = |lock: L| lock.borrow().0.clone();
+        Self(Composite::all(locks.into_iter().map(single).collect()))
     }
 }
 

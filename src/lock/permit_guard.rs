@@ -1,14 +1,15 @@
 //! The guard of a permit, which releases it when it is dropped.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::forward::forward;
 use super::guard_core::GuardCore;
-use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::base::subscription::Subscription;
-use crate::engine::{HeldPart, Parts};
+use crate::composite::Held;
+use crate::engine::HeldLock;
 use crate::error::{LostReason, Result};
 
 /// A permit of a [`LeasedSemaphore`](crate::LeasedSemaphore). Dropping the guard releases it.
@@ -52,15 +53,16 @@ use crate::error::{LostReason, Result};
               `_permit`, because `let _ =` drops it at once"]
 pub struct PermitGuard {
     core: GuardCore,
-    id: Option<OwnerId>,
+    id: OwnerId,
 }
 
 impl PermitGuard {
     /// The guard of a permit, which has one part.
-    pub(super) fn of(semaphore: &Parts, parts: List<HeldPart>) -> Self {
-        let id = parts.first().map(|part| part.hold.grant().owner().clone());
-        let core = GuardCore::new(semaphore, parts);
-        Self { core, id }
+    pub(super) fn of(name: Arc<str>, permit: HeldLock) -> Self {
+        Self {
+            id: permit.hold.grant().owner().clone(),
+            core: GuardCore::new(name, Held::One(permit)),
+        }
     }
 
     forward! { to core:
@@ -73,7 +75,7 @@ impl PermitGuard {
     /// Redisson's `RPermitExpirableSemaphore` returns ids. No other permit ever has this id.
     #[must_use]
     pub fn id(&self) -> &str {
-        self.id.as_ref().map_or("", OwnerId::as_str)
+        self.id.as_str()
     }
 
     forward! { to core:

@@ -137,7 +137,7 @@ impl fmt::Debug for ReadWriteLock {
 /// [`is_locked`](Self::is_locked) tells whether any thread of any client holds the read lock.
 /// [`ReadWriteLock`] has examples and the errors.
 #[derive(Clone)]
-pub struct ReadLock(pub(crate) Parts);
+pub struct ReadLock(pub(crate) SingleLock);
 
 lock_by_handle!(ReadLock);
 
@@ -147,6 +147,6 @@ lock_by_handle!(ReadLock);
 /// [`is_locked`](Self::is_locked) tells whether any thread of any client holds the write lock.
 /// [`ReadWriteLock`] has examples and the errors.
 #[derive(Clone)]
-pub struct WriteLock(pub(crate) Parts);
+pub struct WriteLock(pub(crate) SingleLock);
 
 lock_by_handle!(WriteLock);

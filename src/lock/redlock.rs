@@ -14,8 +14,8 @@ use super::methods::*;
 ///
 /// A nested acquire sends no request, unless it needs a longer lease than the lock has. A thread
 /// that unlocks can hand the lock over to the next waiting thread of the same clients without a
-/// request, as with a [`ReentrantLock`](crate::ReentrantLock#order): the parts of all servers that
-/// have the lock together, if they are more than half of the servers.
+/// request, as with a [`ReentrantLock`](crate::ReentrantLock#order): the lock of the first server
+/// directly, and those of the others by keeping them idle for that thread, for up to half a second.
 ///
 /// If several callers get some servers each, they release them and try again until one of them has
 /// the lock. A call without a wait does so, too, for at most one command timeout. A call without a
@@ -74,6 +74,6 @@ use super::methods::*;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RedLock(pub(crate) Parts);
+pub struct RedLock(pub(crate) Composite);
 
 lock_by_handle!(RedLock);

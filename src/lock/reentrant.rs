@@ -44,7 +44,7 @@ use super::methods::*;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ReentrantLock(pub(crate) Parts);
+pub struct ReentrantLock(pub(crate) SingleLock);
 
 impl ReentrantLock {
     /// Returns the condition of this lock with this name. Clients that use the same names use the

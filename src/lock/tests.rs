@@ -21,7 +21,7 @@ use crate::error::{Error, LostReason};
 use crate::protocol::TOY;
 
 #[derive(Clone)]
-struct ToyLock(Parts);
+struct ToyLock(SingleLock);
 
 lock_by_handle!(ToyLock);
 
@@ -29,7 +29,7 @@ lock_by_handle!(ToyLock);
 fn lock_at(url: &str) -> ToyLock {
     let config = LockClientBuilder::new(Urls::One(url.into())).validate();
     let core = Arc::new(Core::open(config.unwrap()).unwrap());
-    ToyLock(Parts::one(Part::new(core, "toy", &TOY)))
+    ToyLock(SingleLock::new(core, "toy", &TOY))
 }
 
 #[test]

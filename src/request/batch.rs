@@ -75,6 +75,16 @@ pub(crate) fn broadcast(
     finish(states, budget)
 }
 
+/// Sends a request once. It is not repeated without a reply.
+pub(crate) fn request_once(request: &Request<'_>, budget: &CallBudget) -> Result<Reply, NoReply> {
+    let enough = Enough {
+        needed: 1,
+        is_good: |_| true,
+    };
+    let mut replies = broadcast(std::slice::from_ref(request), enough, |_| None, budget);
+    replies.remove(0)
+}
+
 /// Sends each request until it has a clear reply, all of them within one deadline, `reply_by`.
 /// The requests to one server are sent together on one connection. While a copy of a request may
 /// still be executed, `next_call` can put another call in place of the next copy. A call that is

@@ -30,7 +30,7 @@ mod route;
 mod send;
 mod state;
 
-pub(crate) use batch::{broadcast, request_batch, request_one};
+pub(crate) use batch::{broadcast, request_batch, request_once, request_one};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
 pub(crate) use prepared::Prepared;

@@ -15,7 +15,7 @@ macro_rules! shared {
 }
 
 shared! {
-    "copies" "end_wait" "fair_head" "hold_left" "holder_of" "kinds" "line" "line_of" "lines"
+    "copies" "end_wait" "fair_head" "hold_left" "holder_of" "kinds" "line" "line_of"
     "now_millis" "number_of" "once" "permit_line" "permits" "read_write" "remove_owner" "reserved"
     "set_lease" "tagged" "timeout_key" "waiters" "wrong_type"
 }

@@ -22,7 +22,6 @@ mod client;
 mod condition;
 mod link;
 mod local;
-mod names;
 mod promises;
 mod protocol;
 mod redis;

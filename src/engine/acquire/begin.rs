@@ -1,57 +1,44 @@
-//! Begins the holds of what this thread has got: from Redis, from another thread, or idle grants.
+//! Begins the hold of what this thread has got: from Redis, from another thread, or an idle grant.
 
 use std::sync::Arc;
 
-use super::unit::Unit;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
-use crate::engine::group::{GrantRequest, release_unused};
-use crate::engine::held::{HeldPart, Needed, note_level, reschedule_if_earlier};
-use crate::engine::parts::{LockCall, Missing, Part, Parts};
+use crate::engine::grant_request::{note_level, release_unused, reschedule_if_earlier};
+use crate::engine::held_lock::HeldLock;
+use crate::engine::lock_call::LockCall;
+use crate::engine::single_lock::SingleLock;
 use crate::error::LostReason;
-use crate::lease::Terms;
-use crate::local::{CameWith, Claim, Grant, Hold, Quorum};
+use crate::local::{CameWith, Claim, Grant, Granted, Hold};
 
-/// The tickets are gone, because a grant that came with them was lost.
-pub(super) struct TicketsLost;
+/// The ticket is gone, because a grant that came with it was lost.
+pub(crate) struct TicketLost;
 
-/// Takes what came with the tickets: holds that another thread has handed over, or idle grants.
+/// Takes what came with the ticket: a hold that another thread has handed over, or an idle grant.
 /// `None` if the lock has to be requested.
-pub(super) fn take_without_request(
+pub(crate) fn take_without_request(
     call: LockCall<'_>,
-    missing: &[Missing<'_>],
     claim: &mut Claim,
-) -> Result<Option<List<HeldPart>>, TicketsLost> {
-    if !claim.has_grants() {
+) -> Result<Option<HeldLock>, TicketLost> {
+    if !claim.has_grant() {
         return Ok(None);
     }
-    let LockCall { parts, budget, .. } = call;
-    let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
-    let needed = parts.needed.of(missing.len());
-    let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind()) {
+    let LockCall { lock, budget, .. } = call;
+    // The watchdog has a grant that is taken, so a shutdown ends it. But this thread may end an idle
+    // grant, which it has to release in Redis, so a shutdown waits for that.
+    let _ending = lock.core.watchdog.begin_call();
+    let (hold, is_handed_over) = match claim.take(call.terms, lock.kind) {
         CameWith::Nothing => return Ok(None),
-        CameWith::HandedOver(holds) => (holds, true),
-        CameWith::Idle(holds) => (holds, false),
-        CameWith::Unsuited(grants) => {
-            let of_part = |grant| part_of(missing, &grant).map(|part| (&part.core, grant));
-            let grants: List<_> = grants.into_iter().filter_map(of_part).collect();
-            release_idle(call, &grants);
+        CameWith::HandedOver(hold) => (hold, true),
+        CameWith::Idle(hold) => (hold, false),
+        CameWith::Unsuited(grant) => {
+            release_idle(call, &grant);
             return Ok(None);
         }
-        CameWith::Loss => return Err(TicketsLost),
+        CameWith::Loss => return Err(TicketLost),
     };
-    let mut held = List::new();
-    for hold in holds {
-        if let Some(part) = part_of(missing, &hold.grant()) {
-            note_taken(&part.core, &hold, is_handed_over);
-            held.push(first_level(&part.core, hold, budget));
-        }
-    }
-    join(parts, &held);
-    Ok(Some(held))
+    note_taken(&lock.core, &hold, is_handed_over);
+    Ok(Some(lock.first_level(hold, budget)))
 }
 
 /// Tells the watchdog that a thread has taken a grant, which was handed over or idle.
@@ -61,8 +48,9 @@ fn note_taken(core: &Core, hold: &Hold, is_handed_over: bool) {
         // It may have a shorter lease than the other holds on the grant.
         note_level(core, hold);
     }
-    if is_handed_over {
-        // The thread that unlocked has told the watchdog when the grant is due.
+    // The thread that unlocked has told the watchdog when the grant is due. If the client does not
+    // linger, an idle grant is that of a lock whose composite is handed over.
+    if is_handed_over || core.linger.is_zero() {
         core.observer.counters.hand_overs.add(1);
     }
     if !is_handed_over && grant.is_due_earlier() {
@@ -74,87 +62,47 @@ fn note_taken(core: &Core, hold: &Hold, is_handed_over: bool) {
     }
 }
 
-fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> {
-    let mut parts = missing.iter().map(|&(part, _)| part);
-    parts.find(|part| part.id == grant.lock)
+/// Releases a grant of this process that this call does not use. It may be of another kind.
+fn release_idle(call: LockCall<'_>, grant: &Grant) {
+    let SingleLock { core, .. } = call.lock;
+    core.watchdog.forget(grant.id());
+    let budget = call.budget.remaining(core.command_timeout);
+    let lease_ends = grant.lease_ends();
+    release_unused(core, grant.key(), grant.release_call(), lease_ends, &budget);
 }
 
-/// Releases grants of this process that this call does not use. They may be of another kind.
-fn release_idle(call: LockCall<'_>, grants: &[(&Arc<Core>, Arc<Grant>)]) {
-    if grants.is_empty() {
-        return;
-    }
-    let mut ends = Moment::ZERO;
-    let mut releases = List::new();
-    for (core, grant) in grants {
-        core.watchdog.forget(grant.id());
-        ends = ends.max(grant.lease_ends());
-        let (key, call) = (grant.key(), grant.release_call());
-        releases.push(GrantRequest { core, key, call });
-    }
-    let budget = call.budget.remaining(call.core.command_timeout);
-    release_unused(releases, ends, Needed::All, &budget);
-}
-
-/// Begins the holds of what is granted.
-pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: &[Unit<'_>]) -> List<HeldPart> {
-    let LockCall { parts, budget, .. } = call;
-    let mut held = List::new();
-    for unit in units {
-        let Some(granted) = &unit.granted else {
-            continue;
-        };
-        for part in &unit.parts {
-            let Part { core, key, id, .. } = part;
-            let place = (id.clone(), key.clone(), part.kind);
-            let (observer, thread) = (&core.observer, ThreadId::current());
-            let hold = core
-                .queue
-                .begin_hold(place, granted.clone(), observer, thread);
-            core.observer.counters.acquisitions.add(1);
-            held.push(first_level(core, hold, budget));
-        }
-    }
-    // A hold that is not exclusive leaves the ticket to the next thread.
-    let exclusive = if parts.kind().is_exclusive {
-        &held[..]
+/// Begins the hold of what Redis has granted.
+pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLock {
+    let LockCall { lock, budget, .. } = call;
+    let SingleLock {
+        core,
+        key,
+        kind,
+        id,
+    } = lock;
+    let place = (id.clone(), key.clone(), *kind);
+    let thread = ThreadId::current();
+    let hold = core
+        .queue
+        .begin_hold(place, granted, &core.observer, thread);
+    core.observer.counters.acquisitions.add(1);
+    let held = lock.first_level(hold, budget);
+    if kind.is_exclusive {
+        claim.keep(&held.hold);
     } else {
-        &[]
-    };
-    claim.keep(exclusive.iter().map(|part| &part.hold));
-    let mut refused: List<(&Arc<Core>, Arc<Grant>)> = List::new();
-    for HeldPart { core, hold, .. } in &held {
-        let grant = hold.grant();
-        let (id, target, earliest) = (grant.id(), Arc::clone(&grant) as _, grant.watched_until());
-        if !core.watchdog.watch(id, target, earliest) {
-            refused.push((core, grant));
-        } else if hold.is_shared() {
-            // Another thread with a shorter lease may have joined before.
-            reschedule_if_earlier(core, &grant);
-        }
+        claim.pass_on();
     }
-    join(parts, &held);
-    // The client was shut down during the request. Other threads may share the grant already.
-    for (_, grant) in &refused {
+    let grant = held.hold.grant();
+    let (target, earliest) = (Arc::clone(&grant) as _, grant.watched_until());
+    if !core.watchdog.watch(grant.id(), target, earliest) {
+        // The client was shut down during the request. Other threads may share the grant already.
         grant.lose(LostReason::ShutDown);
+        release_idle(call, &grant);
+    } else if held.hold.is_shared() {
+        // Another thread with a shorter lease may have joined before.
+        reschedule_if_earlier(core, &grant);
     }
-    release_idle(call, &refused);
-    drop(refused);
     held
-}
-
-/// The first level of a hold that this thread has got.
-fn first_level(core: &Arc<Core>, hold: Arc<Hold>, budget: &CallBudget) -> HeldPart {
-    hold.count_begin(&core.observer.counters, || budget.elapsed());
-    HeldPart::first_level(core, hold)
-}
-
-/// Makes the holds of a majority end together.
-fn join(parts: &Parts, held: &[HeldPart]) {
-    if let Needed::Majority(needed) = parts.needed {
-        let holds: Vec<&Arc<Hold>> = held.iter().map(|part| &part.hold).collect();
-        Quorum::join(&holds, needed);
-    }
 }
 
 #[cfg(test)]
@@ -162,107 +110,97 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::base::call_budget::CallBudget;
+    use crate::base::clock::Moment;
     use crate::config::LockClientBuilder;
     use crate::deployment::Urls;
-    use crate::engine::acquire::acquisition::Acquisition;
     use crate::error::Error;
     use crate::lease::Lease;
-    use crate::local::{Granted, Unlocks, Waiter, Wanted};
-    use crate::protocol::{PLAIN, READ};
+    use crate::local::{Unlocks, Waiter, Wanted};
+    use crate::protocol::{Kind, PLAIN, READ};
+
+    /// A lock of a client whose server does not exist.
+    fn lock_of(kind: &'static Kind) -> SingleLock {
+        let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
+        let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
+        SingleLock::new(core, "lock", kind)
+    }
+
+    fn call<'a>(lock: &'a SingleLock, budget: &'a CallBudget<'a>) -> LockCall<'a> {
+        let terms = Lease::RENEWED.terms("lock", lock.core.watchdog_lease);
+        LockCall {
+            lock,
+            terms: terms.unwrap(),
+            budget,
+            begun: Moment::now(),
+            also: None,
+        }
+    }
+
+    fn granted(call: LockCall<'_>) -> Granted {
+        let now = Moment::now();
+        Granted {
+            owner: call.lock.new_owner(),
+            asked: now,
+            replied: now,
+            terms: call.terms,
+            tokens: 0..0,
+            turns: None,
+        }
+    }
+
+    /// Another thread, which waits for the ticket.
+    fn wait_for(call: LockCall<'_>) -> Arc<Waiter> {
+        let wanted = Wanted {
+            lock: call.lock.id.clone(),
+            terms: call.terms,
+            kind: call.lock.kind,
+            also: None,
+        };
+        let thread = ThreadId::numbered(u64::MAX);
+        let waiter = Waiter::new(wanted, thread, call.budget.unparker());
+        assert!(call.lock.core.queue.enqueue(&waiter).is_none(), "it waits");
+        waiter
+    }
 
     /// The watchdog may have read the schedule before the thread had the hold.
     #[test]
     fn the_watchdog_has_a_note_of_a_grant_that_was_handed_over() {
-        let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
-        let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
-        let terms = Lease::RENEWED.terms("lock", core.watchdog_lease).unwrap();
-        let part = Part::new(Arc::clone(&core), "lock", &PLAIN);
-        let parts = Parts::one(part);
-        let part = &parts.list[0];
-        let who = (ThreadId::current(), false);
-        let entered = core.queue.enter([&part.id].into_iter(), who, Moment::now());
-        let now = Moment::now();
-        let granted = Granted {
-            owner: part.new_owner(),
-            asked: now,
-            replied: now,
-            terms,
-            tokens: 0..0,
-            turns: None,
-        };
-        let place = (part.id.clone(), part.key.clone(), part.kind);
-        let hold = core
-            .queue
-            .begin_hold(place, granted, &core.observer, ThreadId::current());
-        entered.claim.unwrap().keep([&hold].into_iter());
-        let budget = CallBudget::for_reply(Duration::ZERO);
-        let wanted = Wanted {
-            locks: [part.id.clone()].into_iter().collect(),
-            terms: [terms].into_iter().collect(),
-            needed: 1,
-            kind: parts.kind(),
-            is_shared: false,
-        };
-        let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
-        assert!(core.queue.enqueue(&other, false).is_none(), "it waits");
-        core.queue
-            .unlock(&[(&hold, Unlocks::Newest, Duration::ZERO)]);
-        let mut claim = core.queue.claim_of(&other).unwrap();
-        let missing = [(part, terms)];
-        let call = parts.call(&core, &budget);
-        let Ok(Some(held)) = take_without_request(call, &missing, &mut claim) else {
+        let (lock, budget) = (lock_of(&PLAIN), CallBudget::for_reply(Duration::ZERO));
+        let call = call(&lock, &budget);
+        let claim = lock.enter_queue(Moment::now()).claim.unwrap();
+        let queue = &lock.core.queue;
+        let place = (lock.id.clone(), lock.key.clone(), lock.kind);
+        let (observer, thread) = (&lock.core.observer, ThreadId::current());
+        let hold = queue.begin_hold(place, granted(call), observer, thread);
+        claim.keep(&hold);
+        let other = wait_for(call);
+        queue.unlock(&hold, Unlocks::Newest, Duration::ZERO);
+        let mut claim = queue.claim_of(&other).unwrap();
+        let Ok(Some(held)) = take_without_request(call, &mut claim) else {
             panic!("it was handed over");
         };
-        assert!(!held[0].hold.grant().begin_note(), "there is a note");
+        assert!(!held.hold.grant().begin_note(), "there is a note");
     }
 
     /// Another thread gets a hold on the grant before the watchdog refuses the grant.
     #[test]
     fn a_shared_grant_that_a_shutdown_refuses_is_lost_for_all_threads() {
-        let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
-        let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
-        let terms = Lease::RENEWED.terms("lock", core.watchdog_lease).unwrap();
-        let part = Part::new(Arc::clone(&core), "lock", &READ);
-        let lock = part.id.clone();
-        let parts = Parts::one(part);
-        let who = (ThreadId::current(), true);
-        let entered = core.queue.enter([&lock].into_iter(), who, Moment::now());
-        let budget = CallBudget::for_reply(Duration::ZERO);
-        let wanted = Wanted {
-            locks: [lock].into_iter().collect(),
-            terms: [terms].into_iter().collect(),
-            needed: 1,
-            kind: parts.kind(),
-            is_shared: true,
-        };
-        let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
-        assert!(core.queue.enqueue(&other, false).is_none(), "it waits");
-
-        let missing = [(&parts.list[0], terms)];
-        let call = parts.call(&core, &budget);
-        let units = Unit::of_parts(call, &missing);
-        let claim = entered.claim.unwrap();
-        let mut request = Acquisition::new(call, &missing, (units, claim), None);
-        let now = Moment::now();
-        request.units[0].granted = Some(Granted {
-            owner: parts.list[0].new_owner(),
-            asked: now,
-            replied: now,
-            terms,
-            tokens: 0..0,
-            turns: None,
-        });
-        core.watchdog.release_all();
-        let held = request.keep();
+        let (lock, budget) = (lock_of(&READ), CallBudget::for_reply(Duration::ZERO));
+        let call = call(&lock, &budget);
+        let claim = lock.enter_queue(Moment::now()).claim.unwrap();
+        let other = wait_for(call);
+        lock.core.watchdog.release_all();
+        let held = keep(call, claim, granted(call));
 
         let is_lost = |hold: &Hold| matches!(hold.check(), Err(Error::Lost { .. }));
-        assert!(is_lost(&held[0].hold));
-        if let Some(mut claim) = core.queue.claim_of(&other)
-            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind())
+        assert!(is_lost(&held.hold));
+        let queue = &lock.core.queue;
+        if let Some(mut claim) = queue.claim_of(&other)
+            && let CameWith::HandedOver(hold) = claim.take(call.terms, lock.kind)
         {
-            assert!(is_lost(&holds[0]), "another thread believes that it reads");
+            assert!(is_lost(&hold), "another thread believes that it reads");
         }
-        let id = &parts.list[0].id;
-        assert_eq!(core.queue.current_grants(id).len(), 0);
+        assert_eq!(queue.current_grants(&lock.id).len(), 0);
     }
 }

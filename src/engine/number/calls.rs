@@ -10,7 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::acquire::line::rare_sleep;
-use crate::engine::held::refused;
+use crate::engine::held_lock::refused;
 use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::local::Claim;
@@ -63,7 +63,7 @@ impl Number {
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
         let mut pauses = polls();
-        let mut unreplicated = self.core.queue.confirmed_replicas(claim.locks());
+        let mut unreplicated = self.core.queue.confirmed_replicas(&self.id);
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();

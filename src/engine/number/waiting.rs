@@ -16,7 +16,8 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
 use crate::engine::local_wait::{no_reply_error, wait_for_claim};
-use crate::engine::parts::{Part, Parts};
+use crate::engine::lock_call::LockCall;
+use crate::engine::single_lock::SingleLock;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -101,18 +102,24 @@ impl Number {
     /// The right to stand in the line; `None` if the wait ends first.
     fn wait_for_ticket(&self, budget: &CallBudget) -> Result<Option<Claim>> {
         // Permits are not handed over, so their kind and their terms do not matter.
-        let parts = Parts::one(Part {
+        let lock = &SingleLock {
             core: Arc::clone(&self.core),
             key: self.key.clone(),
             kind: &PERMITS,
             id: self.id.clone(),
-        });
-        let call = parts.call(&self.core, budget);
-        if let claim @ Some(_) = call.enter_queue().claim {
+        };
+        let begun = budget.started();
+        if let claim @ Some(_) = lock.enter_queue(begun).claim {
             return Ok(claim);
         }
         let terms = Lease::RENEWED.terms(self.name(), self.core.watchdog_lease)?;
-        wait_for_claim(call, &[(&parts.list()[0], terms)], false)
+        wait_for_claim(LockCall {
+            lock,
+            terms,
+            budget,
+            begun,
+            also: None,
+        })
     }
 }
 
@@ -145,7 +152,7 @@ impl<'a> PermitWait<'a> {
         let (since, _) = self.claim.begin_request();
         budget.set_unanswered_since(Some(since));
         if budget.reply_deadline().is_past() {
-            let confirmed = number.core.queue.confirmed_replicas(self.claim.locks());
+            let confirmed = number.core.queue.confirmed_replicas(&number.id);
             return Err(no_reply_error(&number.core, &number.key, confirmed, budget));
         }
         let is_over = budget.is_wait_over();
@@ -209,14 +216,14 @@ impl<'a> PermitWait<'a> {
         let Number { core, key, .. } = self.number;
         if is_done {
             self.line_wait.into_iter().for_each(LineWait::granted);
-            return self.claim.keep([].iter());
+            return self.claim.pass_on();
         }
         if let Some(ready) = self.ready.take() {
             self.number.take_back(ready);
             self.has_place = true;
         }
         let is_called = self.budget.take_message();
-        if !(self.has_place || is_called) || !self.claim.leave_to_others().is_empty() {
+        if !(self.has_place || is_called) || self.claim.leave_to_others() {
             return;
         }
         let place = core.place(key);

@@ -1,84 +1,89 @@
-//! The tickets of a thread, and the grants that came with them.
+//! The ticket of a thread, and the grant that came with it.
 
 use std::sync::Arc;
 
 use super::{Entry, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
 use crate::base::clock::Moment;
-use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
-use crate::local::grant::{Grant, Hold, Unlocks};
+use crate::local::grant::{Grant, Hold};
 use crate::protocol::Kind;
 
-/// The right of one thread to request some locks from Redis. When it is dropped, the next waiting
-/// threads get the tickets that were not kept.
+/// The right of one thread to request a lock from Redis. When it is dropped, the next waiting
+/// thread gets the ticket, unless it was kept.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(super) queue: Arc<LocalQueue>,
-    pub(super) locks: List<LockId>,
+    pub(super) lock: LockId,
     pub(super) thread: ThreadId,
     pub(super) is_shared: bool,
-    pub(super) state: ClaimState,
-    /// No other thread waited for these locks when the tickets were taken, and no other client was
-    /// known to want them.
+    state: ClaimState,
+    /// No other thread waited for the lock when the ticket was taken, and no other client was known
+    /// to want it.
     pub(crate) is_alone: bool,
-    /// Another thread of the client had the tickets before. It may have left the place of the
-    /// client in the line to this thread.
+    /// Another thread of the client had the ticket before. It may have left the place of the client
+    /// in the line to this thread.
     pub(crate) is_inherited: bool,
 }
 
 /// What a claim has. Noted when the claim is made; later it only becomes `Kept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ClaimState {
-    /// The tickets.
-    Tickets,
-    /// Grants may have come with the tickets: holds that were handed over, idle grants, or a grant
-    /// that other threads share. They may be lost since, and the tickets of holds with them.
-    MayHaveGrants,
-    /// Nothing that it gives back when it is dropped: holds have the tickets.
+enum ClaimState {
+    /// The ticket.
+    Ticket,
+    /// A grant may have come with the ticket: a hold that was handed over, an idle grant, or a
+    /// grant that other threads share. It may be lost since, and the ticket of a hold with it.
+    MayHaveGrant,
+    /// Nothing that it gives back when it is dropped: a hold has the ticket, or it never had one.
     Kept,
 }
 
-/// What a thread gets with its tickets.
+/// What a thread gets with its ticket.
 #[derive(Debug)]
 pub(crate) enum CameWith {
-    /// Only the right to request the locks.
+    /// Only the right to request the lock.
     Nothing,
-    /// Holds that another thread has handed over.
-    HandedOver(List<Arc<Hold>>),
-    /// Holds on grants that were idle.
-    Idle(List<Arc<Hold>>),
-    /// Idle grants that do not suit this thread. They have ended here, and the caller releases them
+    /// A hold that another thread has handed over.
+    HandedOver(Arc<Hold>),
+    /// A hold on a grant that was idle.
+    Idle(Arc<Hold>),
+    /// An idle grant that does not suit this thread. It has ended here, and the caller releases it
     /// in Redis.
-    Unsuited(Vec<Arc<Grant>>),
-    /// A grant that was handed over was lost before this thread took it. The thread has no tickets.
+    Unsuited(Arc<Grant>),
+    /// A grant that was handed over was lost before this thread took it. The thread has no ticket.
     Loss,
 }
 
 impl Claim {
-    /// The claim of a thread that has just got these tickets. [`note`](Self::note) is called for
-    /// each.
+    /// The claim of a thread that has just got this ticket. [`note`](Self::note) is called next.
     pub(super) fn new(
         queue: &Arc<LocalQueue>,
-        locks: List<LockId>,
+        lock: LockId,
         thread: ThreadId,
         is_shared: bool,
     ) -> Self {
         Self {
             queue: Arc::clone(queue),
-            locks,
+            lock,
             thread,
             is_shared,
             state: match is_shared {
-                true => ClaimState::MayHaveGrants,
-                false => ClaimState::Tickets,
+                true => ClaimState::MayHaveGrant,
+                false => ClaimState::Ticket,
             },
             is_alone: false,
             is_inherited: false,
         }
     }
 
-    /// The claim of a waiting thread to which the tickets were assigned.
+    /// The claim of a thread that has no ticket, or whose hold has it.
+    pub(super) fn kept(self) -> Self {
+        let mut kept = self;
+        kept.state = ClaimState::Kept;
+        kept
+    }
+
+    /// The claim of a waiting thread to which the ticket was assigned.
     pub(super) fn of_waiter(
         queue: &Arc<LocalQueue>,
         locks: &Locks,
@@ -86,50 +91,48 @@ impl Claim {
     ) -> Option<Self> {
         let Waiter { thread, wanted, .. } = waiter;
         waiter.is_assigned().then(|| {
-            let mut claim = Self::new(queue, wanted.locks.clone(), *thread, wanted.is_shared);
+            let is_shared = wanted.kind.is_shared;
+            let mut claim = Self::new(queue, wanted.lock.clone(), *thread, is_shared);
             claim.is_inherited = true;
-            for lock in &wanted.locks {
-                match locks.entries.get(lock) {
-                    Some(entry) => claim.note(entry),
-                    // A grant that was handed over is lost.
-                    None => claim.state = ClaimState::MayHaveGrants,
-                }
+            match locks.entries.get(&wanted.lock) {
+                Some(entry) => claim.note(entry),
+                // A grant that was handed over is lost.
+                None => claim.state = ClaimState::MayHaveGrant,
             }
             claim
         })
     }
 
-    /// Notes what came with one ticket.
+    /// Notes what came with the ticket.
     pub(super) fn note(&mut self, entry: &Entry) {
         if entry.idle.is_some() || !entry.is_requested_by(self.thread) {
-            self.state = ClaimState::MayHaveGrants;
+            self.state = ClaimState::MayHaveGrant;
         }
         self.is_alone &= entry.waiting.is_empty() && entry.is_fresh();
     }
 
-    /// True if grants may have come with the tickets, which the thread [takes](Self::take).
-    pub(crate) fn has_grants(&self) -> bool {
-        self.state == ClaimState::MayHaveGrants
+    /// True if a grant may have come with the ticket, which the thread [takes](Self::take).
+    pub(crate) fn has_grant(&self) -> bool {
+        self.state == ClaimState::MayHaveGrant
     }
 
-    /// Takes what came with the tickets. `terms` are those of the locks, of which `needed` are
-    /// needed, and `kind` is the kind of lock.
-    pub(crate) fn take(&mut self, terms: &[Terms], needed: usize, kind: &Kind) -> CameWith {
-        if !self.has_grants() {
+    /// Takes what came with the ticket, for a hold with these terms.
+    pub(crate) fn take(&mut self, terms: Terms, kind: &Kind) -> CameWith {
+        if !self.has_grant() {
             return CameWith::Nothing;
         }
         let came = self.queue.change(|locks| {
-            let came = locks.take_grants(self, terms, needed, kind);
-            let (CameWith::HandedOver(holds) | CameWith::Idle(holds)) = &came else {
+            let came = locks.take_grant(self, terms, kind);
+            let (CameWith::HandedOver(hold) | CameWith::Idle(hold)) = &came else {
                 return came;
             };
-            holds.iter().for_each(|hold| hold.take());
+            hold.take();
             if matches!(came, CameWith::Idle(_)) {
-                locks.keep(holds.iter());
+                locks.keep(hold);
             }
-            // Shared holds keep no ticket. With a majority, not all locks have a hold.
-            if self.is_shared || holds.len() < self.locks.len() {
-                locks.give_back(&self.locks, self.thread);
+            if self.is_shared {
+                // Shared holds keep no ticket.
+                locks.give_back(&self.lock, self.thread);
             }
             came
         });
@@ -139,33 +142,29 @@ impl Claim {
         came
     }
 
-    pub(crate) fn locks(&self) -> &[LockId] {
-        &self.locks
-    }
-
     /// Begins a request. Returns since when this request and earlier ones have had no reply, and
     /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
     pub(crate) fn begin_request(&self) -> (Moment, usize) {
-        let (mut since, mut holds) = (Moment::now(), 1);
+        let now = Moment::now();
         let mut locks = self.queue.0.lock();
-        for lock in &self.locks {
-            let Some(entry) = locks.entries.get_mut(lock) else {
-                continue;
-            };
-            holds = holds.max(entry.contenders());
-            // A thread that holds the lock exclusively uses the ticket of that hold for a shared
-            // one.
-            if let Some(unanswered) = entry.ticket.unanswered() {
-                since = since.min(unanswered.get_or_insert(Unanswered::since(since)).since);
-            }
+        let Some(entry) = locks.entries.get_mut(&self.lock) else {
+            return (now, 1);
+        };
+        if !entry.ticket.is_of(self.thread) {
+            return (now, 1);
         }
-        (since, holds)
+        let holds = entry.contenders();
+        // A thread that holds the lock exclusively uses the ticket of that hold for a shared one.
+        let since = entry.ticket.unanswered().map_or(now, |unanswered| {
+            unanswered.get_or_insert(Unanswered::since(now)).since
+        });
+        (since.min(now), holds)
     }
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
         self.queue.change(|locks| {
-            locks.on_reply(&self.locks, |unanswered| {
+            locks.on_reply(self, |unanswered| {
                 if let Some(unanswered) = unanswered {
                     unanswered.confirmed_replicas = Some(confirmed);
                 }
@@ -176,47 +175,71 @@ impl Claim {
     /// Records a reply.
     pub(crate) fn replied(&self) {
         self.queue
-            .change(|locks| locks.on_reply(&self.locks, |unanswered| *unanswered = None));
+            .change(|locks| locks.on_reply(self, |unanswered| *unanswered = None));
     }
 
-    /// Records the grants. The thread keeps their tickets until the holds end, and gives the others
-    /// back, and those of shared holds.
-    pub(crate) fn keep<'a>(mut self, holds: impl ExactSizeIterator<Item = &'a Arc<Hold>>) {
+    /// Records the grant. The thread keeps the ticket until the hold ends, and gives it back if the
+    /// hold is shared.
+    pub(crate) fn keep(mut self, hold: &Arc<Hold>) {
         self.state = ClaimState::Kept;
-        let is_whole = holds.len() == self.locks.len();
-        // Shared holds and permits keep no ticket. The next thread gets it after a reply.
-        let keeps_none = self.is_shared || holds.len() == 0;
         self.queue.change(|locks| {
-            locks.keep(holds);
-            if !is_whole || keeps_none {
-                locks.on_reply(&self.locks, |unanswered| {
-                    if keeps_none {
-                        *unanswered = None;
-                    }
-                });
-                locks.give_back(&self.locks, self.thread);
+            locks.keep(hold);
+            if self.is_shared {
+                locks.give_back_after_reply(&self);
             }
         });
     }
 
-    /// Gives everything back. Returns the grants that are idle now, and have to be released soon.
-    pub(crate) fn give_up(&mut self) -> Vec<Arc<Grant>> {
+    /// Records a grant that keeps no ticket, that of a permit. The next thread gets it.
+    pub(crate) fn pass_on(mut self) {
+        self.state = ClaimState::Kept;
+        self.queue
+            .change(|locks| locks.give_back_after_reply(&self));
+    }
+
+    /// True if another thread of the client wants the lock: it waits for the ticket, or has it.
+    pub(crate) fn is_wanted_by_others(&self) -> bool {
+        let locks = self.queue.0.lock();
+        locks.is_wanted_beside(&self.lock, self.thread)
+    }
+
+    /// Passes the ticket on if another thread of the client wants the lock. True if that thread has
+    /// it now. Then it decides what becomes of the place of the client in the line.
+    pub(crate) fn leave_to_others(&mut self) -> bool {
+        self.queue.change(|locks| {
+            let (lock, thread) = (&self.lock, self.thread);
+            if !locks.is_wanted_beside(lock, thread) {
+                return false;
+            }
+            locks.give_back(lock, thread);
+            let entry = locks.entries.get(lock);
+            let is_free = entry.is_none_or(|entry| entry.ticket.is_free());
+            if is_free {
+                // A thread that wants to write waits for the readers of this client.
+                locks.take(lock, thread, Unanswered::since(Moment::now()));
+            }
+            !is_free
+        })
+    }
+
+    /// Gives everything back. Returns a grant that is idle now, and has to be released soon.
+    pub(crate) fn give_up(&mut self) -> Option<Arc<Grant>> {
         if std::mem::replace(&mut self.state, ClaimState::Kept) == ClaimState::Kept {
-            return Vec::new();
+            return None;
         }
         let (idle, handed) = self.queue.change(|locks| {
-            // Holds that were handed over to this thread, which does not use them.
-            let handed = self.locks.iter().filter_map(|lock| {
-                let entry = locks.entries.get(lock)?;
+            // A hold that was handed over to this thread, which does not use it.
+            let handed = locks.entries.get(&self.lock).and_then(|entry| {
                 let own = entry.hold().filter(|hold| hold.thread == self.thread);
                 own.or_else(|| entry.readers.untaken(self.thread)).cloned()
             });
-            let handed: List<_> = handed.collect();
-            let idle = locks.pass_on_or_make_idle(&handed);
-            locks.give_back(&self.locks, self.thread);
+            let idle = handed
+                .as_ref()
+                .and_then(|hold| locks.pass_on_or_make_idle(hold));
+            locks.give_back(&self.lock, self.thread);
             (idle, handed)
         });
-        // These may be the last references, so they are not dropped under the mutex.
+        // This may be the last reference, so it is not dropped under the mutex.
         drop(handed);
         idle
     }
@@ -249,113 +272,97 @@ impl Entry {
 }
 
 impl Locks {
-    /// Applies `update` to what is unanswered of these locks, and wakes the threads that wait for a
-    /// reply.
-    pub(super) fn on_reply(
-        &mut self,
-        locks: &[LockId],
-        mut update: impl FnMut(&mut Option<Unanswered>),
-    ) {
-        for lock in locks {
-            if let Some(entry) = self.entries.get_mut(lock) {
-                entry.ticket.unanswered().map(&mut update);
-                self.effects.woken.append(&mut entry.await_reply);
-            }
+    /// Applies `update` to what is unanswered of the requests with this claim, and wakes the threads
+    /// that wait for a reply.
+    pub(super) fn on_reply(&mut self, claim: &Claim, update: impl FnOnce(&mut Option<Unanswered>)) {
+        if let Some(entry) = self.entries.get_mut(&claim.lock)
+            && entry.ticket.is_of(claim.thread)
+        {
+            entry.ticket.unanswered().map(update);
+            self.effects.woken.append(&mut entry.await_reply);
         }
     }
 
-    pub(super) fn has_ticket(&self, lock: &LockId, thread: ThreadId) -> bool {
+    fn has_ticket(&self, lock: &LockId, thread: ThreadId) -> bool {
         let entry = self.entries.get(lock);
         entry.is_some_and(|entry| entry.ticket.is_of(thread))
     }
 
-    /// What came with the tickets of a claim: see [`Claim::take`].
-    fn take_grants(
-        &mut self,
-        claim: &Claim,
-        terms: &[Terms],
-        needed: usize,
-        kind: &Kind,
-    ) -> CameWith {
-        let locks = &claim.locks;
+    fn is_wanted_beside(&self, lock: &LockId, thread: ThreadId) -> bool {
+        let entry = self.entries.get(lock);
+        entry.is_some_and(|entry| {
+            let is_requested = !entry.ticket.is_free() && !entry.ticket.is_of(thread);
+            is_requested || !entry.waiting.is_empty()
+        })
+    }
+
+    /// What came with the ticket of a claim: see [`Claim::take`].
+    fn take_grant(&mut self, claim: &Claim, terms: Terms, kind: &Kind) -> CameWith {
+        let (lock, thread) = (&claim.lock, claim.thread);
+        let has_ticket = self.has_ticket(lock, thread);
+        let Some(entry) = self.entries.get_mut(lock) else {
+            return CameWith::Loss;
+        };
         if claim.is_shared
-            && let Some(hold) = self.shared_hold(locks, claim.thread, terms)
+            && let Some(hold) = entry.shared_hold(thread, terms, has_ticket)
         {
-            return CameWith::HandedOver(List::from([hold]));
+            return CameWith::HandedOver(hold);
         }
-        if !locks.iter().all(|lock| self.has_ticket(lock, claim.thread)) {
+        if !has_ticket {
             return CameWith::Loss;
         }
-        let handed = locks
-            .iter()
-            .filter_map(|lock| self.entries.get(lock)?.hold());
-        let handed: List<_> = handed.cloned().collect();
-        match handed.len() {
-            0 => {}
-            // A grant was lost while it was handed over.
-            held if held < needed => return CameWith::Loss,
-            _ => return CameWith::HandedOver(handed),
+        if let Some(hold) = entry.hold() {
+            return CameWith::HandedOver(Arc::clone(hold));
         }
-        let mut idle = |lock: &LockId| self.entries.get_mut(lock)?.idle.take();
-        let idle: List<Option<Arc<Grant>>> = locks.iter().map(&mut idle).collect();
-        let now = Moment::now();
-        let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
-            let grant = grant.as_ref();
-            grant.is_some_and(|one| one.kind == kind && one.is_transferable(terms, now))
-        };
-        let is_whole = idle.iter().zip(terms).all(suits);
-        let mut grants = idle.into_iter().flatten().peekable();
-        if grants.peek().is_none() {
+        let Some(grant) = entry.idle.take() else {
             return CameWith::Nothing;
-        }
-        if !is_whole {
-            return CameWith::Unsuited(grants.filter(|grant| grant.end()).collect());
-        }
-        let who = || (claim.thread, Liveness::of_this_thread());
-        let begin = |(grant, &terms): (Arc<Grant>, &Terms)| grant.hand_over(who(), terms, now);
-        let holds: List<Arc<Hold>> = grants.zip(terms).filter_map(begin).collect();
-        if holds.len() == locks.len() {
-            return CameWith::Idle(holds);
-        }
-        // A grant was lost a moment ago.
-        let ended = holds.iter().filter(|hold| {
-            hold.pop(Unlocks::Level(Hold::FIRST_LEVEL));
-            hold.grant().end()
-        });
-        CameWith::Unsuited(ended.map(|hold| hold.grant()).collect())
-    }
-
-    /// The threads of new holds keep the tickets. Wakes the threads that wait for a reply.
-    fn keep<'a>(&mut self, holds: impl Iterator<Item = &'a Arc<Hold>>) {
-        for hold in holds {
-            if hold.is_shared() {
-                // If the thread also held the lock exclusively and that grant is lost now, there is
-                // no entry.
-                let entry = self.entries.entry(hold.lock.clone()).or_default();
-                let threads = entry.contenders() + entry.readers.holds().count();
-                entry.granted(threads);
-                entry.readers.insert(hold);
-            } else if let Some(entry) = self.entries.get_mut(&hold.lock) {
-                entry.granted(entry.contenders());
-                entry.ticket = Ticket::Holds(Arc::clone(hold));
-                self.effects.woken.append(&mut entry.await_reply);
+        };
+        let now = Moment::now();
+        if grant.kind == kind && grant.is_transferable(terms, now) {
+            let who = (thread, Liveness::of_this_thread());
+            if let Some(hold) = grant.hand_over(who, terms, now) {
+                return CameWith::Idle(hold);
             }
         }
+        match grant.end() {
+            true => CameWith::Unsuited(grant),
+            // It was lost a moment ago.
+            false => CameWith::Nothing,
+        }
     }
 
-    /// Passes on the tickets of this thread that have no hold. The next threads inherit the time
+    /// The thread of a new hold keeps the ticket. Wakes the threads that wait for a reply.
+    fn keep(&mut self, hold: &Arc<Hold>) {
+        if hold.is_shared() {
+            // If the thread also held the lock exclusively and that grant is lost now, there is no
+            // entry.
+            let entry = self.entries.entry(hold.lock.clone()).or_default();
+            let threads = entry.contenders() + entry.readers.holds().count();
+            entry.granted(threads);
+            entry.readers.insert(hold);
+        } else if let Some(entry) = self.entries.get_mut(&hold.lock) {
+            entry.granted(entry.contenders());
+            entry.ticket = Ticket::Holds(Arc::clone(hold));
+            self.effects.woken.append(&mut entry.await_reply);
+        }
+    }
+
+    /// Passes the ticket of a claim on after a grant that does not keep it.
+    fn give_back_after_reply(&mut self, claim: &Claim) {
+        self.on_reply(claim, |unanswered| *unanswered = None);
+        self.give_back(&claim.lock, claim.thread);
+    }
+
+    /// Passes on the ticket of this thread if it has no hold. The next thread inherits the time
     /// since which there has been no reply.
-    pub(super) fn give_back(&mut self, locks: &[LockId], thread: ThreadId) {
+    fn give_back(&mut self, lock: &LockId, thread: ThreadId) {
         let mut inherited = None;
-        for lock in locks {
-            if let Some(entry) = self.entries.get_mut(lock)
-                && entry.is_requested_by(thread)
-            {
-                let unanswered = entry.ticket.unanswered().and_then(|one| *one);
-                inherited = inherited.or(unanswered);
-                entry.ticket = Ticket::Free;
-            }
+        if let Some(entry) = self.entries.get_mut(lock)
+            && entry.is_requested_by(thread)
+        {
+            inherited = entry.ticket.unanswered().and_then(|one| *one);
+            entry.ticket = Ticket::Free;
         }
-        self.pass_on(locks, inherited);
+        self.pass_on(lock, inherited);
     }
 }

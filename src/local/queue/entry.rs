@@ -21,8 +21,6 @@ pub(super) struct Entry {
     pub(super) readers: Readers,
     /// The threads that wait for the ticket, in their order.
     pub(super) waiting: VecDeque<Arc<Waiter>>,
-    /// When a thread last [looked](super::LocalQueue::look_again) at the lock.
-    pub(super) looked: Moment,
     /// Waiting threads whose own deadline is past. They wait only for the reply to the thread that
     /// has the ticket.
     pub(super) await_reply: Vec<Arc<Waiter>>,
@@ -40,7 +38,6 @@ pub(super) struct Entry {
 /// | event | before | after |
 /// |---|---|---|
 /// | a thread takes it, or it is passed on to one that waits | `Free` | `Requests` |
-/// | other locks are handed over to a thread that waits for this one, too | `Free` | `Requests` |
 /// | the lock is granted to that thread, or was idle | `Requests` | `Holds` |
 /// | the thread gives it back, or has a shared hold or a permit now | `Requests` | `Free` |
 /// | the hold ends, and its grant is handed over | `Holds` | `Holds` |
@@ -112,10 +109,9 @@ impl Entry {
         self.ticket.is_free() && (is_shared || self.readers.is_empty())
     }
 
-    /// True if the ticket is free for an exclusive hold, or the hold that has it was just given
-    /// back.
-    pub(super) fn is_available(&self) -> bool {
-        self.has_ticket_for(false) || self.is_given_back()
+    /// True if a thread that comes now gets the ticket.
+    pub(super) fn is_open_to(&self, is_shared: bool) -> bool {
+        self.has_ticket_for(is_shared) && self.waiting.is_empty()
     }
 
     /// True if a thread or a grant of this process needs the entry.
@@ -137,18 +133,6 @@ impl Entry {
     pub(super) fn slice(&self, holds: u64) -> Duration {
         let yields = self.yields.as_ref();
         yields.map_or(SLICE, |yields| yields.slice(holds))
-    }
-
-    /// The threads of which one can be the next to get the lock: up to the first that wants only
-    /// this lock, which no other passes.
-    pub(super) fn first_or_several(&self) -> impl Iterator<Item = &Arc<Waiter>> {
-        let mut may_pass = true;
-        let is_reached = move |waiter: &&Arc<Waiter>| {
-            let is_reached = may_pass;
-            may_pass &= waiter.wants_several();
-            is_reached
-        };
-        self.waiting.iter().take_while(is_reached)
     }
 
     /// True if the hold with the ticket has just ended, and what follows is not decided.

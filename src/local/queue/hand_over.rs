@@ -2,28 +2,18 @@
 //! or is released.
 //!
 //! A grant is handed over within its slice, and to a thread that wants a lease of the same kind.
-//! Several grants are handed over whole or not at all. The slice counts from the reply that granted
-//! the lock, so a client that is far from Redis can hand over, too.
+//! The slice counts from the reply that granted the lock, so a client that is far from Redis can
+//! hand over, too.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{LocalQueue, LockId, Locks, Ticket, Waiter};
+use super::{LocalQueue, LockId, Locks, Ticket};
 use crate::base::clock::Moment;
-use crate::base::list::List;
-use crate::lease::Terms;
 use crate::local::grant::{Grant, Hold, Unlocked, Unlocks};
 
 /// How long a grant may be idle: for how long the client lingers.
 pub(crate) type Linger = Duration;
-
-/// Why a thread that waits does not get the grant of one of its locks.
-enum Obstacle {
-    /// Another thread has the ticket, or gets it before.
-    Taken,
-    /// There is no grant, or not one for this thread.
-    Unsuited,
-}
 
 /// A release that Redis confirmed.
 #[derive(Clone, Copy, Debug)]
@@ -37,39 +27,42 @@ pub(crate) struct Released {
 }
 
 impl LocalQueue {
-    /// Removes these levels of each of these holds.
-    pub(crate) fn unlock(&self, levels: &[(&Arc<Hold>, Unlocks, Linger)]) -> List<Unlocked> {
+    /// Removes these levels of a hold.
+    pub(crate) fn unlock(&self, hold: &Arc<Hold>, unlocks: Unlocks, linger: Linger) -> Unlocked {
         let now = Moment::now();
-        for (hold, ..) in levels {
-            // Ends a hold whose lease has run out, even if Redis still has the lock.
-            let _ = hold.check_at(now);
-        }
+        // Ends a hold whose lease has run out, even if Redis still has the lock.
+        let _ = hold.check_at(now);
         self.change(|locks| {
-            let pop = |&(hold, unlocks, _): &(&Arc<Hold>, Unlocks, Linger)| hold.pop(unlocks);
-            let mut results: List<Unlocked> = levels.iter().map(pop).collect();
-            let all = levels.iter().zip(&results);
-            let last = all.filter(|(_, result)| **result == Unlocked::Last);
-            locks.hand_over(last.map(|((hold, ..), _)| *hold));
-            for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
-                if *result == Unlocked::Last {
-                    *result = locks.follow(hold, |locks| locks.linger(hold, linger, now));
-                }
-                if *result == Unlocked::Last {
-                    hold.grant().end();
-                }
+            let mut unlocked = hold.pop(unlocks);
+            if unlocked == Unlocked::Last {
+                locks.hand_over(hold);
+                unlocked = locks.follow(hold, |locks| locks.linger(hold, linger, now));
             }
-            results
+            if unlocked == Unlocked::Last {
+                hold.grant().end();
+            }
+            unlocked
         })
     }
 
-    /// Removes holds that their thread has unlocked, and then passes their tickets on. A release is
+    /// The other lock that the thread wants to which this hold's grant is handed over next, if its
+    /// only level is unlocked now.
+    pub(crate) fn next_wants(&self, hold: &Arc<Hold>) -> Option<LockId> {
+        let locks = self.0.lock();
+        let entry = locks.entries.get(&hold.lock)?;
+        let wanted = &entry.waiting.front()?.wanted;
+        let grant = hold.grant();
+        let has_turn = grant.has_turn(entry.slice(grant.holds()), Moment::now());
+        let is_handed_over = has_turn && hold.levels() == 1 && grant.kind == wanted.kind;
+        wanted.also.clone().filter(|_| is_handed_over)
+    }
+
+    /// Removes a hold that its thread has unlocked, and then passes its ticket on. A release is
     /// given if Redis released the lock, and the number of listeners is known.
-    pub(crate) fn close(&self, holds: &[(&Arc<Hold>, Option<Released>)]) {
+    pub(crate) fn close(&self, hold: &Arc<Hold>, released: Option<Released>) {
         self.change(|locks| {
-            for &(hold, released) in holds {
-                locks.close(hold, released);
-            }
-            locks.pass_on(holds.iter().map(|(hold, _)| &hold.lock), None);
+            locks.close(hold, released);
+            locks.pass_on(&hold.lock, None);
         });
     }
 
@@ -100,23 +93,19 @@ impl LocalQueue {
 }
 
 impl Locks {
-    /// Passes on holds that were handed over to a thread that does not use them. Without a thread
-    /// that waits, the watchdog releases their grants, which are returned.
-    pub(super) fn pass_on_or_make_idle(&mut self, holds: &[Arc<Hold>]) -> Vec<Arc<Grant>> {
-        let has_ended =
-            |hold: &&Arc<Hold>| hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Unlocked::Last;
-        let ended: List<_> = holds.iter().filter(has_ended).collect();
-        self.hand_over(ended.into_iter());
-        let mut idle = Vec::new();
-        for hold in holds {
-            match self.follow(hold, |locks| locks.make_idle(hold, Moment::ZERO)) {
-                Unlocked::Idle => idle.push(hold.grant()),
-                // The grant was lost a moment ago.
-                Unlocked::Last => self.remove(hold),
-                _ => {}
-            }
+    /// Passes on a hold that was handed over to a thread that does not use it. Without a thread that
+    /// waits, the watchdog releases its grant, which is returned.
+    pub(super) fn pass_on_or_make_idle(&mut self, hold: &Arc<Hold>) -> Option<Arc<Grant>> {
+        if hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Unlocked::Last {
+            self.hand_over(hold);
         }
-        idle
+        match self.follow(hold, |locks| locks.make_idle(hold, Moment::ZERO)) {
+            Unlocked::Idle => return Some(hold.grant()),
+            // The grant was lost a moment ago.
+            Unlocked::Last => self.remove(hold),
+            _ => {}
+        }
+        None
     }
 
     /// What follows the last level of a hold, if its grant can be made idle by `make_idle`.
@@ -125,7 +114,7 @@ impl Locks {
         let entry = self.entries.get(&hold.lock);
         if grant.kind.is_shared && grant.is_held() {
             self.remove(hold);
-            self.pass_on([&hold.lock], None);
+            self.pass_on(&hold.lock, None);
             Unlocked::Shared
         } else if !grant.kind.is_exclusive {
             // It has no ticket that another thread could get.
@@ -172,71 +161,36 @@ impl Locks {
         }
     }
 
-    /// Hands the grants of these ended holds over to the first threads that wait for them. A thread
-    /// that waits for several locks gets all of them or none.
-    fn hand_over<'a>(&mut self, ended: impl Iterator<Item = &'a Arc<Hold>>) {
-        for hold in ended {
-            if let Some((waiter, now)) = self.receiver_of(hold) {
-                let wanted = &waiter.wanted;
-                for (lock, &terms) in wanted.locks.iter().zip(&wanted.terms) {
-                    self.give(lock, &waiter, terms, now);
-                }
-                self.assign(waiter);
-            }
-        }
-    }
-
-    /// The thread that can have this hold's grant now: the first one whose locks are all free or
-    /// given back, if enough of their grants suit it.
-    fn receiver_of(&self, hold: &Arc<Hold>) -> Option<(Arc<Waiter>, Moment)> {
-        let entry = self.entries.get(&hold.lock)?;
-        if entry.waiting.is_empty() || !entry.has(hold) || !entry.is_given_back() {
-            return None;
-        }
-        // Now, because a thread may have had to wait for the mutex.
-        let now = Moment::now();
-        for waiter in entry.first_or_several() {
-            let wanted = &waiter.wanted;
-            let mut grants_to_spare = wanted.locks.len().saturating_sub(wanted.needed);
-            let obstacle = waiter.obstacle(|at| {
-                let entry = self.entries.get(&wanted.locks[at])?;
-                if !entry.is_available() || !self.is_next(waiter, entry, now) {
-                    return Some(Obstacle::Taken);
-                }
-                let suits = if let Some(hold) = entry.hold() {
-                    let grant = hold.grant();
-                    let is_of_kind = grant.kind == wanted.kind;
-                    let has_turn = grant.has_turn(entry.slice(grant.holds()), now);
-                    has_turn && is_of_kind && grant.is_transferable(wanted.terms[at], now)
-                } else {
-                    let is_spared = grants_to_spare > 0 && entry.idle.is_none();
-                    grants_to_spare = grants_to_spare.saturating_sub(1);
-                    is_spared
-                };
-                (!suits).then_some(Obstacle::Unsuited)
-            });
-            match obstacle {
-                None => return Some((Arc::clone(waiter), now)),
-                Some(Obstacle::Taken) => {}
-                // The thread gets the tickets soon, and requests the locks.
-                Some(Obstacle::Unsuited) => return None,
-            }
-        }
-        None
-    }
-
-    /// Gives the ticket of a lock to a waiting thread, with the grant if there is one.
-    fn give(&mut self, lock: &LockId, waiter: &Waiter, terms: Terms, now: Moment) {
-        let Some(entry) = self.entries.get_mut(lock) else {
+    /// Hands the grant of this ended hold over to the first thread that waits for it, if it suits
+    /// that thread.
+    fn hand_over(&mut self, hold: &Arc<Hold>) {
+        let Some(entry) = self.entries.get_mut(&hold.lock) else {
             return;
         };
-        let grant = entry.hold().map(|hold| hold.grant());
-        let hold = grant.and_then(|grant| grant.hand_over(waiter.who(), terms, now));
-        let requests = Ticket::Requests {
-            thread: waiter.thread,
-            unanswered: None,
+        if !entry.has(hold) || !entry.is_given_back() {
+            return;
+        }
+        let Some(waiter) = entry.waiting.front().map(Arc::clone) else {
+            return;
         };
-        entry.ticket = hold.map_or(requests, Ticket::Holds);
+        let (grant, wanted) = (hold.grant(), &waiter.wanted);
+        // Now, because a thread may have had to wait for the mutex.
+        let now = Moment::now();
+        let has_turn = grant.has_turn(entry.slice(grant.holds()), now);
+        let suits = grant.kind == wanted.kind && grant.is_transferable(wanted.terms, now);
+        if !has_turn || !suits {
+            // The thread gets the ticket soon, and requests the lock.
+            return;
+        }
+        entry.ticket = match grant.hand_over(waiter.who(), wanted.terms, now) {
+            Some(hold) => Ticket::Holds(hold),
+            // The grant was lost a moment ago.
+            None => Ticket::Requests {
+                thread: waiter.thread,
+                unanswered: None,
+            },
+        };
+        self.assign(waiter);
     }
 
     /// Makes the grant of this ended hold idle, if no thread waits for its lock.

@@ -2,24 +2,21 @@
 //!
 //! The thread with the ticket of a lock sends the requests, and keeps the ticket while it holds the
 //! lock. The other threads wait in the queue, first come first served, without I/O. A thread that
-//! unlocks can hand its grant over to the next one. All clients of the process share one queue, so
-//! that a thread can take the tickets of locks of several clients under one mutex.
+//! unlocks can hand its grant over to the next one.
 //!
 //! | file | duty |
 //! |---|---|
 //! | `entry` | what the queue knows of one lock |
 //! | `readers` | the holds on one lock that do not exclude each other |
-//! | `passing` | which waiting thread is the next, and which threads may pass it |
-//! | `waiter` | a thread that waits for tickets |
-//! | `claim` | the tickets of a thread, and what came with them |
-//! | `pauses` | when a thread with tickets leaves the locks to other clients |
+//! | `waiter` | a thread that waits for the ticket |
+//! | `claim` | the ticket of a thread, and what came with it |
+//! | `pauses` | when a thread with the ticket leaves the lock to other clients |
 //! | `hand_over` | what follows the last level: hand-over, an idle grant, or a release |
-//! | `waiting` | how threads wait for tickets |
+//! | `waiting` | how threads wait for the ticket |
 
 mod claim;
 mod entry;
 mod hand_over;
-mod passing;
 mod pauses;
 mod readers;
 #[cfg(test)]
@@ -33,8 +30,8 @@ pub(crate) use claim::{CameWith, Claim};
 use foldhash::HashMap;
 pub(crate) use hand_over::Released;
 pub(crate) use waiter::{Waiter, Wanted};
+pub(crate) use waiting::TicketState;
 
-use claim::ClaimState;
 use entry::{Entry, Ticket, Unanswered};
 
 use super::grant::{Grant, Granted, Hold, Losses};
@@ -69,15 +66,14 @@ struct Effects {
 /// There is no sweep before there are this many entries.
 const FEW: usize = 256;
 
-/// The state of some locks in this process, as a thread finds it that wants them.
+/// The state of a lock in this process, as a thread finds it that wants it.
 #[derive(Debug)]
 pub(crate) struct Entered {
-    /// For each lock: the hold of this thread that it has not unlocked yet, lost or not.
-    pub(crate) own: List<Option<Arc<Hold>>>,
+    /// The hold of this thread that it has not unlocked yet, lost or not.
+    pub(crate) own: Option<Arc<Hold>>,
     /// If the thread wants to read: its hold as a writer, and the other way round. Lost or not.
     pub(crate) other: Option<Arc<Hold>>,
-    /// The tickets of the other locks; `None` if another thread has one of them, or if there are no
-    /// others.
+    /// The ticket; `None` if another thread has it, or if the thread has a hold.
     pub(crate) claim: Option<Claim>,
 }
 
@@ -105,49 +101,38 @@ impl LocalQueue {
         result
     }
 
-    /// Takes the tickets of the locks that this thread does not hold, if all are free and it passes
-    /// no waiting thread that has to go first. A thread that wants a shared hold of a lock that it
-    /// holds exclusively needs no ticket besides its own.
-    pub(crate) fn enter<'a>(
+    /// Takes the ticket of a lock that this thread does not hold, if it is free and no thread waits
+    /// for it. A thread that wants a shared hold of a lock that it holds exclusively needs no
+    /// ticket besides its own.
+    pub(crate) fn enter(
         self: &Arc<Self>,
-        locks: impl Iterator<Item = &'a LockId>,
+        lock: &LockId,
         (thread, is_shared): (ThreadId, bool),
         now: Moment,
     ) -> Entered {
-        let mut guard = self.0.lock();
-        let mut own = List::new();
-        let mut wanted: List<LockId> = List::new();
-        let mut other = None;
-        let mut are_free = true;
-        for lock in locks {
-            let entry = guard.entries.get(lock);
-            let hold = entry.and_then(|entry| entry.hold_of((thread, is_shared)));
-            if hold.is_none() {
-                are_free &= entry.is_none_or(|entry| {
-                    entry.has_ticket_for(is_shared) && guard.may_pass(thread, &entry.waiting, now)
-                });
-                wanted.push(lock.clone());
-                other = other.or_else(|| entry?.hold_of((thread, !is_shared)));
-            }
-            own.push(hold.cloned());
+        let mut locks = self.0.lock();
+        let entry = locks.entries.get(lock);
+        let own = entry.and_then(|entry| entry.hold_of((thread, is_shared)).cloned());
+        if own.is_some() {
+            return Entered {
+                own,
+                other: None,
+                claim: None,
+            };
         }
-        let other = other.cloned();
-        if other.is_some() && is_shared {
+        let other = entry.and_then(|entry| entry.hold_of((thread, !is_shared)).cloned());
+        let claim = || Claim::new(self, lock.clone(), thread, is_shared);
+        let claim = if other.is_some() && is_shared {
             // It uses the ticket of the exclusive hold.
-            let mut claim = Claim::new(self, wanted, thread, true);
-            claim.state = ClaimState::Kept;
-            let claim = Some(claim);
-            return Entered { own, other, claim };
-        }
-        let claim = (are_free && !wanted.is_empty()).then(|| {
-            let mut claim = Claim::new(self, wanted, thread, is_shared);
+            Some(claim().kept())
+        } else if entry.is_none_or(|entry| entry.is_open_to(is_shared)) {
+            let mut claim = claim();
             claim.is_alone = true;
-            for at in 0..claim.locks.len() {
-                let entry = guard.take(&claim.locks[at], thread, Unanswered::since(now));
-                claim.note(entry);
-            }
-            claim
-        });
+            claim.note(locks.take(lock, thread, Unanswered::since(now)));
+            Some(claim)
+        } else {
+            None
+        };
         Entered { own, other, claim }
     }
 
@@ -216,26 +201,26 @@ impl Locks {
         entry
     }
 
-    /// Gives the free tickets of these locks to the first threads that can have them, and forgets
-    /// unused entries. Each thread inherits `unanswered`.
-    fn pass_on<'a>(
-        &mut self,
-        locks: impl IntoIterator<Item = &'a LockId>,
-        unanswered: Option<Unanswered>,
-    ) {
-        for lock in locks {
-            while let Some(waiter) = self.next_for(lock) {
-                if self.join(lock, &waiter) {
-                    continue;
-                }
-                let unanswered = unanswered.unwrap_or_else(|| Unanswered::since(Moment::now()));
-                for lock in &waiter.wanted.locks {
-                    self.take(lock, waiter.thread, unanswered);
-                }
-                self.assign(waiter);
+    /// Gives the free ticket of a lock to the first thread that waits for it, lets those readers
+    /// join that may, and forgets an unused entry. The thread inherits `unanswered`.
+    fn pass_on(&mut self, lock: &LockId, unanswered: Option<Unanswered>) {
+        while let Some(waiter) = self.next_for(lock) {
+            if self.join(lock, &waiter) {
+                continue;
             }
-            self.forget_unused(lock);
+            let unanswered = unanswered.unwrap_or_else(|| Unanswered::since(Moment::now()));
+            self.take(lock, waiter.thread, unanswered);
+            self.assign(waiter);
         }
+        self.forget_unused(lock);
+    }
+
+    /// The first thread that waits for this lock, if it can have the ticket.
+    fn next_for(&self, lock: &LockId) -> Option<Arc<Waiter>> {
+        let entry = self.entries.get(lock)?;
+        let first = entry.waiting.front()?;
+        let is_free = entry.has_ticket_for(first.wanted.kind.is_shared);
+        is_free.then(|| Arc::clone(first))
     }
 
     /// Wakes a waiting thread, which has what it waits for.
@@ -245,15 +230,12 @@ impl Locks {
         self.effects.woken.push(waiter);
     }
 
-    /// Removes a waiting thread from the queues.
+    /// Removes a waiting thread from the queue.
     fn dequeue(&mut self, waiter: &Arc<Waiter>) {
-        for lock in &waiter.wanted.locks {
-            if let Some(entry) = self.entries.get_mut(lock) {
-                entry.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
-                entry
-                    .await_reply
-                    .retain(|other| !Arc::ptr_eq(other, waiter));
-            }
+        if let Some(entry) = self.entries.get_mut(&waiter.wanted.lock) {
+            let is_other = |other: &Arc<Waiter>| !Arc::ptr_eq(other, waiter);
+            entry.waiting.retain(is_other);
+            entry.await_reply.retain(is_other);
         }
     }
 
@@ -296,7 +278,7 @@ impl LocalQueue {
                     handed_over => removed.extend(handed_over),
                 }
             }
-            locks.pass_on([lock], None);
+            locks.pass_on(lock, None);
             locks.sweep();
         });
     }

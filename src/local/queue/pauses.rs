@@ -1,45 +1,43 @@
-//! How the threads of this client leave locks to other clients, and what is known of those.
+//! How the threads of this client leave a lock to other clients, and what is known of those.
 
 use super::{Claim, LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::local::yields::Pause;
 
 impl Claim {
-    /// How the thread leaves the locks to other clients before its first request; `None` if it
-    /// requests them at once.
+    /// How the thread leaves the lock to other clients before its first request; `None` if it
+    /// requests it at once.
     pub(crate) fn take_pause(&self) -> Option<Pause> {
         self.queue.change(|locks| {
-            let pauses = self.locks.iter().filter_map(|lock| {
-                let entry = locks.entries.get_mut(lock)?;
-                entry.yields.as_mut()?.take_pause()
-            });
-            let mut pause = pauses.max_by_key(|pause| pause.until)?;
-            if self.locks.len() > 1 {
-                // Other threads of this client wait for the other locks.
-                pause.holds = pause.holds.min(1);
-            }
+            let entry = locks.entries.get_mut(&self.lock)?;
+            let pause = entry.yields.as_mut()?.take_pause()?;
             // No request is under way during the pause.
-            locks.on_reply(&self.locks, |unanswered| *unanswered = None);
+            locks.on_reply(self, |unanswered| *unanswered = None);
             Some(pause)
         })
+    }
+
+    /// True if [`take_pause`](Self::take_pause) has one.
+    pub(crate) fn has_pause(&self) -> bool {
+        let locks = self.queue.0.lock();
+        let entry = locks.entries.get(&self.lock);
+        entry.is_some_and(|entry| entry.yields.as_ref().is_some_and(|one| one.has_pause()))
     }
 
     /// Records a pause after which this client got the lock.
     pub(crate) fn end_pause(&self, pause: &Pause) {
         let now = Moment::now();
         let mut locks = self.queue.0.lock();
-        for lock in &self.locks {
-            let entry = locks.entries.get_mut(lock);
-            if let Some(yields) = entry.and_then(|entry| entry.yields.as_mut()) {
-                yields.ended(now, pause);
-            }
+        let entry = locks.entries.get_mut(&self.lock);
+        if let Some(yields) = entry.and_then(|entry| entry.yields.as_mut()) {
+            yields.ended(now, pause);
         }
     }
 
     /// Records a refusal by an owner of another library.
-    pub(crate) fn refused_by(&self, lock: &LockId, owner: String) {
+    pub(crate) fn refused_by(&self, owner: String) {
         let mut locks = self.queue.0.lock();
-        if let Some(entry) = locks.entries.get_mut(lock) {
+        if let Some(entry) = locks.entries.get_mut(&self.lock) {
             let yields = entry.yields.get_or_insert_default();
             yields.refused_by(owner);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 
-use super::{LockId, Locks, Waiter};
+use super::{Entry, LockId, Locks, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
@@ -85,37 +85,36 @@ impl Readers {
     }
 }
 
+impl Entry {
+    /// The shared hold that a thread was given while it waited, or one that it gets now if it has
+    /// the ticket.
+    pub(super) fn shared_hold(
+        &mut self,
+        thread: ThreadId,
+        terms: Terms,
+        has_ticket: bool,
+    ) -> Option<Arc<Hold>> {
+        let given = self.readers.untaken(thread).cloned();
+        given.or_else(|| {
+            let who = (thread, Liveness::of_this_thread());
+            has_ticket.then(|| self.readers.join(who, terms)).flatten()
+        })
+    }
+}
+
 impl Locks {
     /// Gives a waiting thread a hold on the grant that other threads share. It needs no ticket
     /// then.
     pub(super) fn join(&mut self, lock: &LockId, waiter: &Arc<Waiter>) -> bool {
         let wanted = &waiter.wanted;
-        let joined = self.entries.get_mut(lock).and_then(|entry| {
-            let terms = wanted.terms.first().filter(|_| wanted.is_shared);
-            let terms = *terms?;
-            entry.readers.join(waiter.who(), terms)
-        });
-        if joined.is_some() {
+        let is_joined = wanted.kind.is_shared
+            && self.entries.get_mut(lock).is_some_and(|entry| {
+                let joined = entry.readers.join(waiter.who(), wanted.terms);
+                joined.is_some()
+            });
+        if is_joined {
             self.assign(Arc::clone(waiter));
         }
-        joined.is_some()
-    }
-
-    /// The shared hold that a thread was given while it waited, or one that it gets now if it has
-    /// the ticket.
-    pub(super) fn shared_hold(
-        &mut self,
-        locks: &[LockId],
-        thread: ThreadId,
-        terms: &[Terms],
-    ) -> Option<Arc<Hold>> {
-        let (lock, &terms) = (locks.first()?, terms.first()?);
-        let has_ticket = self.has_ticket(lock, thread);
-        let readers = &mut self.entries.get_mut(lock)?.readers;
-        let given = readers.untaken(thread).cloned();
-        given.or_else(|| {
-            let who = (thread, Liveness::of_this_thread());
-            has_ticket.then(|| readers.join(who, terms)).flatten()
-        })
+        is_joined
     }
 }

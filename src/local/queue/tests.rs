@@ -3,7 +3,6 @@
 mod hand_over;
 mod idle;
 mod lost;
-mod passing;
 mod permits;
 mod readers;
 mod sharing;
@@ -30,60 +29,40 @@ fn queue() -> Arc<LocalQueue> {
     Arc::default()
 }
 
-fn enter(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Entered {
-    let locks: Vec<LockId> = names.iter().map(|name| lock(name)).collect();
-    queue.enter(locks.iter(), (thread(number), false), Moment::now())
+fn enter(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Entered {
+    queue.enter(&lock(name), (thread(number), false), Moment::now())
 }
 
-/// The tickets of these locks, which are free.
-fn claim(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Claim {
-    let entered = enter(queue, names, number);
-    assert!(entered.own.iter().all(Option::is_none));
-    entered.claim.expect("the tickets are free")
+/// The ticket of this lock, which is free.
+fn claim(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Claim {
+    let entered = enter(queue, name, number);
+    assert!(entered.own.is_none());
+    entered.claim.expect("the ticket is free")
 }
 
-/// A thread that waits for these locks.
+/// A thread that waits for a lock.
 struct Waiting {
     queue: Arc<LocalQueue>,
     waiter: Arc<Waiter>,
     parker: Parker,
 }
 
-fn wait_with(queue: &Arc<LocalQueue>, names: &[&str], number: u64, wanted: Terms) -> Waiting {
-    wait_for(queue, names, number, wanted, &PLAIN)
-}
-
 fn wait_for(
     queue: &Arc<LocalQueue>,
-    names: &[&str],
+    name: &str,
     number: u64,
-    wanted: Terms,
+    terms: Terms,
     kind: &'static Kind,
-) -> Waiting {
-    wait_as(queue, names, number, (wanted, kind, false))
-}
-
-/// As [`wait`], for a thread that had the tickets before.
-fn wait_again(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Waiting {
-    wait_as(queue, names, number, (renewed(), &PLAIN, true))
-}
-
-fn wait_as(
-    queue: &Arc<LocalQueue>,
-    names: &[&str],
-    number: u64,
-    (wanted, kind, had_tickets): (Terms, &'static Kind, bool),
 ) -> Waiting {
     let (unparker, parker) = pair();
     let wanted = Wanted {
-        locks: names.iter().map(|name| lock(name)).collect(),
-        terms: names.iter().map(|_| wanted).collect(),
-        needed: names.len(),
+        lock: lock(name),
+        terms,
         kind,
-        is_shared: false,
+        also: None,
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
-    assert!(queue.enqueue(&waiter, had_tickets).is_none(), "it waits");
+    assert!(queue.enqueue(&waiter).is_none(), "it waits");
     Waiting {
         queue: Arc::clone(queue),
         waiter,
@@ -91,16 +70,15 @@ fn wait_as(
     }
 }
 
-fn wait(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Waiting {
-    wait_with(queue, names, number, renewed())
+fn wait_with(queue: &Arc<LocalQueue>, name: &str, number: u64, terms: Terms) -> Waiting {
+    wait_for(queue, name, number, terms, &PLAIN)
+}
+
+fn wait(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Waiting {
+    wait_with(queue, name, number, renewed())
 }
 
 impl Waiting {
-    fn keeps_place(&self, keeps_place: bool) {
-        let place = &self.waiter.keeps_place;
-        place.store(keeps_place, std::sync::atomic::Ordering::Relaxed);
-    }
-
     fn is_woken(&self) -> bool {
         self.parker.sleep(Duration::ZERO)
     }
@@ -109,14 +87,12 @@ impl Waiting {
         self.queue.claim_of(&self.waiter)
     }
 
-    /// The holds that were handed over to the thread.
-    fn holds(&self) -> Vec<Arc<Hold>> {
-        match self.claim().expect("it has the tickets").take(
-            &self.waiter.wanted.terms,
-            self.waiter.wanted.needed,
-            self.waiter.wanted.kind,
-        ) {
-            CameWith::HandedOver(holds) => holds.into_vec(),
+    /// The hold that was handed over to the thread.
+    fn hold(&self) -> Arc<Hold> {
+        let mut claim = self.claim().expect("it has the ticket");
+        let wanted = &self.waiter.wanted;
+        match claim.take(wanted.terms, wanted.kind) {
+            CameWith::HandedOver(hold) => hold,
             other => panic!("{other:?}"),
         }
     }
@@ -124,29 +100,25 @@ impl Waiting {
 
 /// A hold of a thread on this lock, with these tokens, granted some milliseconds ago.
 fn held(queue: &Arc<LocalQueue>, name: &str, number: u64, age: u64, tokens: u64) -> Arc<Hold> {
-    let claim = claim(queue, &[name], number);
+    let claim = claim(queue, name, number);
     let tokens = 7..7 + tokens;
     let grant = grant(queue, name, renewed(), millis_ago(age), tokens);
     let hold = grant.first_hold(thread(number));
-    claim.keep([&hold].into_iter());
+    claim.keep(&hold);
     hold
 }
 
-fn unlock(queue: &LocalQueue, holds: &[&Arc<Hold>], linger: Duration) -> Vec<Unlocked> {
-    let levels: Vec<_> = holds
-        .iter()
-        .map(|hold| (*hold, Unlocks::Newest, linger))
-        .collect();
-    queue.unlock(&levels).into_vec()
+fn unlock(queue: &LocalQueue, hold: &Arc<Hold>, linger: Duration) -> Unlocked {
+    queue.unlock(hold, Unlocks::Newest, linger)
 }
 
 #[test]
 fn the_ticket_is_passed_on_in_order() {
     let queue = queue();
-    let first = claim(&queue, &["k"], 1);
-    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+    let first = claim(&queue, "k", 1);
+    let (second, third) = (wait(&queue, "k", 2), wait(&queue, "k", 3));
     // A later thread does not overtake them.
-    assert!(enter(&queue, &["k"], 4).claim.is_none());
+    assert!(enter(&queue, "k", 4).claim.is_none());
     drop(first);
     assert!(second.is_woken() && !third.is_woken());
     assert!(third.claim().is_none());
@@ -160,44 +132,27 @@ fn the_ticket_is_passed_on_in_order() {
 }
 
 #[test]
-fn a_thread_that_wants_several_locks_gets_their_tickets_together() {
-    let queue = queue();
-    let (a, b) = (claim(&queue, &["a"], 1), claim(&queue, &["b"], 2));
-    let both = wait(&queue, &["a", "b"], 3);
-    let behind = wait(&queue, &["b"], 4);
-    drop(a);
-    assert!(!both.is_woken(), "one of them is not free");
-    let other = claim(&queue, &["c"], 5);
-    drop(b);
-    assert!(both.is_woken() && !behind.is_woken(), "it was first");
-    drop(both.claim());
-    assert!(behind.is_woken());
-    drop((behind.claim(), other));
-    assert!(queue.is_empty());
-}
-
-#[test]
 fn a_thread_that_leaves_makes_room_for_those_behind_it() {
     let queue = queue();
-    let a = claim(&queue, &["a"], 1);
-    let both = wait(&queue, &["a", "b"], 2);
-    both.keeps_place(true);
-    let behind = wait(&queue, &["b"], 3);
-    assert!(queue.leave(&both.waiter).is_none());
-    assert!(behind.is_woken());
-    drop((behind.claim(), a));
+    let read = readers::hold_as(&queue, 1, true);
+    let writer = readers::wait_as(&queue, 2, false);
+    let behind = readers::wait_as(&queue, 3, true);
+    assert!(queue.leave(&writer.waiter).is_none());
+    assert!(behind.is_woken(), "it reads, too");
+    drop(behind.claim());
+    unlock(&queue, &read, NO_LINGER);
+    queue.close(&read, None);
     assert!(queue.is_empty());
 }
 
 #[test]
 fn the_next_thread_inherits_the_time_without_a_reply() {
     let queue = queue();
-    let locks = [lock("k")];
-    let first = claim(&queue, &["k"], 1);
+    let first = claim(&queue, "k", 1);
     let (since, holds) = first.begin_request();
     assert_eq!(holds, 1);
-    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
-    assert_eq!(queue.unanswered_since(&locks), Some(since));
+    let (second, third) = (wait(&queue, "k", 2), wait(&queue, "k", 3));
+    assert_eq!(queue.unanswered_since(&lock("k")), Some(since));
     drop(first);
     let second = second.claim().unwrap();
     assert_eq!(
@@ -206,7 +161,7 @@ fn the_next_thread_inherits_the_time_without_a_reply() {
         "the third waits behind it"
     );
     second.replied();
-    assert_eq!(queue.unanswered_since(&locks), None);
+    assert_eq!(queue.unanswered_since(&lock("k")), None);
     drop(second);
     assert!(third.claim().unwrap().begin_request().0 > since);
 }
@@ -217,18 +172,18 @@ fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
     let replies: [Reply; 3] = [
         |claim, _| claim.replied(),
         |claim, _| claim.unreplicated(1),
-        |claim, hold| claim.keep([hold].into_iter()),
+        |claim, hold| claim.keep(hold),
     ];
     for reply in replies {
         let queue = queue();
-        let first = claim(&queue, &["k"], 1);
+        let first = claim(&queue, "k", 1);
         let hold = hold(&queue, thread(1));
-        let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+        let (second, third) = (wait(&queue, "k", 2), wait(&queue, "k", 3));
         queue.await_reply(&third.waiter);
         reply(first, &hold);
         assert!(third.is_woken());
         assert!(queue.leave(&third.waiter).is_none());
-        queue.close(&[(&hold, None)]);
+        queue.close(&hold, None);
         assert!(second.is_woken());
         drop(second.claim());
         assert!(queue.is_empty());
@@ -239,18 +194,18 @@ fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
 fn a_lost_grant_passes_its_ticket_on_and_its_hold_is_kept_until_it_is_unlocked() {
     let queue = queue();
     let hold = held(&queue, "k", 1, 0, 0);
-    assert!(enter(&queue, &["k"], 1).own[0].is_some());
-    assert!(enter(&queue, &["k"], 2).claim.is_none());
+    assert!(enter(&queue, "k", 1).own.is_some());
+    assert!(enter(&queue, "k", 2).claim.is_none());
     hold.lose(LostReason::Deleted);
-    let second = claim(&queue, &["k"], 2);
-    assert!(enter(&queue, &["k"], 1).own[0].is_some());
+    let second = claim(&queue, "k", 2);
+    assert!(enter(&queue, "k", 1).own.is_some());
     let reason = LostReason::Deleted;
     assert_eq!(
-        unlock(&queue, &[&hold], NO_LINGER),
-        [Unlocked::Lost { reason, last: true }]
+        unlock(&queue, &hold, NO_LINGER),
+        Unlocked::Lost { reason, last: true }
     );
-    queue.close(&[(&hold, None)]);
-    assert!(enter(&queue, &["k"], 1).own[0].is_none());
+    queue.close(&hold, None);
+    assert!(enter(&queue, "k", 1).own.is_none());
     drop(second);
     assert!(queue.is_empty());
 }
@@ -261,13 +216,13 @@ fn entries_that_only_know_of_other_clients_are_swept() {
     for at in 0..10 * FEW {
         let name = format!("{at}");
         let hold = held(&queue, &name, 1, 0, 0);
-        unlock(&queue, &[&hold], NO_LINGER);
+        unlock(&queue, &hold, NO_LINGER);
         let released = Released {
             asked: Moment::now(),
             listeners: Some(1),
             is_called: false,
         };
-        queue.close(&[(&hold, Some(released))]);
+        queue.close(&hold, Some(released));
     }
     assert!(queue.0.lock().entries.len() <= 2 * FEW);
 }

@@ -29,6 +29,43 @@ fn threads_of_one_process_get_the_lock_whichever_server_is_dead() {
     }
 }
 
+/// The holder has no ticket of the dead server, so another thread has that one while it waits. The
+/// hold lasts for longer than a call goes on without a reply.
+#[test]
+fn threads_wait_for_a_holder_in_their_process_whichever_server_is_dead() {
+    for dead in 0..3 {
+        let servers = Servers::start(3);
+        let client = |server: &Server| {
+            let builder = builder(&server.url()).command_timeout(millis(100));
+            builder.give_up_after(millis(200)).build().unwrap()
+        };
+        let lock = RedLock::new(&servers.0.iter().map(client).collect::<Vec<_>>(), NAME);
+        pair(&lock);
+        servers.0[dead].kill();
+        let held = lock.acquire().unwrap();
+        thread::scope(|scope| {
+            let waiting = [(); 2].map(|()| scope.spawn(|| lock.acquire().map(drop)));
+            throughout(millis(500), "they wait", || {
+                waiting.iter().all(|waiting| !waiting.is_finished())
+            });
+            for wait in [Duration::ZERO, millis(50)] {
+                let lock = &lock;
+                let attempt = move || {
+                    lock.try_acquire(wait, Lease::RENEWED)
+                        .map(|one| one.is_some())
+                };
+                let other = scope.spawn(attempt);
+                let taken = within(wait + SLIP.get(), "a busy lock", || other.join().unwrap());
+                assert!(!taken.unwrap());
+            }
+            held.unlock().unwrap();
+            for waiting in waiting {
+                within(SOON.get(), "its turn", || waiting.join().unwrap().unwrap());
+            }
+        });
+    }
+}
+
 /// At first each has a part of the servers. All but one release them.
 #[test]
 fn of_many_clients_that_do_not_wait_one_gets_the_lock() {

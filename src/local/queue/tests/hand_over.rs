@@ -6,26 +6,26 @@ use super::*;
 fn a_grant_is_handed_over_to_the_first_thread_that_waits() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 0);
-    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
-    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::HandedOver]);
+    let (second, third) = (wait(&queue, "k", 2), wait(&queue, "k", 3));
+    assert_eq!(unlock(&queue, &first, NO_LINGER), Unlocked::HandedOver);
     assert!(second.is_woken() && !third.is_woken());
-    let next = second.holds();
-    assert!(Arc::ptr_eq(&next[0].grant(), &first.grant()));
-    assert!(next[0].check().is_ok() && first.check().is_err());
+    let next = second.hold();
+    assert!(Arc::ptr_eq(&next.grant(), &first.grant()));
+    assert!(next.check().is_ok() && first.check().is_err());
     assert!(queue.hold_of(&lock("k"), (thread(1), false)).is_none());
     // The thread that had it before can do nothing to it.
-    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::NotHeld]);
-    assert!(next[0].check().is_ok());
+    assert_eq!(unlock(&queue, &first, NO_LINGER), Unlocked::NotHeld);
+    assert!(next.check().is_ok());
 }
 
 #[test]
 fn a_grant_that_is_lost_while_a_hold_continues_on_it_keeps_no_ticket() {
     let queue = queue();
     let suspended = held(&queue, "k", 1, 0, 0);
-    queue.unlock(&[(&suspended, Unlocks::Suspends, NO_LINGER)]);
-    queue.close(&[(&suspended, None)]);
+    queue.unlock(&suspended, Unlocks::Suspends, NO_LINGER);
+    queue.close(&suspended, None);
     let current = held(&queue, "k", 1, 0, 0);
-    let second = wait(&queue, &["k"], 2);
+    let second = wait(&queue, "k", 2);
     let grant = current.grant();
     let lost = grant.end_as_lost(LostReason::Taken).unwrap();
     queue.resume(&suspended, &current);
@@ -38,12 +38,12 @@ fn a_grant_that_is_lost_while_a_hold_continues_on_it_keeps_no_ticket() {
 fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 0);
-    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
-    unlock(&queue, &[&first], NO_LINGER);
+    let (second, third) = (wait(&queue, "k", 2), wait(&queue, "k", 3));
+    unlock(&queue, &first, NO_LINGER);
     first.grant().lose(LostReason::Taken);
     let mut claim = second.claim().unwrap();
     assert!(matches!(
-        claim.take(&second.waiter.wanted.terms, 1, &PLAIN),
+        claim.take(second.waiter.wanted.terms, &PLAIN),
         CameWith::Loss
     ));
     drop(claim);
@@ -56,17 +56,17 @@ fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
 fn a_lost_grant_is_not_handed_over() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 0);
-    let second = wait(&queue, &["k"], 2);
+    let second = wait(&queue, "k", 2);
     first.grant().lose(LostReason::Deleted);
     let mut claim = second.claim().unwrap();
     assert!(matches!(
-        claim.take(&second.waiter.wanted.terms, 1, &PLAIN),
+        claim.take(second.waiter.wanted.terms, &PLAIN),
         CameWith::Nothing
     ));
     let reason = LostReason::Deleted;
     assert_eq!(
-        unlock(&queue, &[&first], NO_LINGER),
-        [Unlocked::Lost { reason, last: true }]
+        unlock(&queue, &first, NO_LINGER),
+        Unlocked::Lost { reason, last: true }
     );
 }
 
@@ -85,12 +85,12 @@ fn a_grant_is_handed_over_within_its_slice_and_for_its_lease() {
     ] {
         let queue = queue();
         let first = held(&queue, "k", 1, age, 0);
-        let second = wait_with(&queue, &["k"], 2, wanted);
-        let unlocked = unlock(&queue, &[&first], NO_LINGER);
-        assert_eq!(unlocked, [expected], "{age} ms, {wanted:?}");
+        let second = wait_with(&queue, "k", 2, wanted);
+        let unlocked = unlock(&queue, &first, NO_LINGER);
+        assert_eq!(unlocked, expected, "{age} ms, {wanted:?}");
         if expected == Unlocked::Last {
             assert!(!second.is_woken(), "the release in Redis comes first");
-            queue.close(&[(&first, None)]);
+            queue.close(&first, None);
         }
         assert!(second.is_woken());
     }
@@ -100,53 +100,29 @@ fn a_grant_is_handed_over_within_its_slice_and_for_its_lease() {
 fn each_hold_has_its_own_token_and_none_is_given_twice() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 2);
-    let wait = |number| wait_for(&queue, &["k"], number, renewed(), &FENCED);
+    let wait = |number| wait_for(&queue, "k", number, renewed(), &FENCED);
     let (second, third) = (wait(2), wait(3));
-    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::HandedOver]);
-    let next = second.holds();
-    assert_eq!((first.token(), next[0].token()), (Some(7), Some(8)));
-    let unlocked = unlock(&queue, &[&next[0]], NO_LINGER);
-    assert_eq!(unlocked, [Unlocked::Last], "no token is left");
+    assert_eq!(unlock(&queue, &first, NO_LINGER), Unlocked::HandedOver);
+    let next = second.hold();
+    assert_eq!((first.token(), next.token()), (Some(7), Some(8)));
+    let unlocked = unlock(&queue, &next, NO_LINGER);
+    assert_eq!(unlocked, Unlocked::Last, "no token is left");
     assert!(!third.is_woken());
-}
-
-#[test]
-fn several_grants_are_handed_over_whole_or_not_at_all() {
-    let queue = queue();
-    let (a, b) = (held(&queue, "a", 1, 0, 0), held(&queue, "b", 1, 0, 0));
-    let both = wait(&queue, &["a", "b"], 2);
-    for (hold, rest) in [(&a, "b is held"), (&b, "a has no grant")] {
-        assert!(!both.is_woken());
-        assert_eq!(
-            unlock(&queue, &[hold], NO_LINGER),
-            [Unlocked::Last],
-            "{rest}"
-        );
-        queue.close(&[(hold, None)]);
-    }
-    assert!(both.is_woken());
-    drop(both.claim());
-
-    let (a, b) = (held(&queue, "a", 1, 0, 0), held(&queue, "b", 1, 0, 0));
-    let both = wait(&queue, &["a", "b"], 2);
-    let unlocked = unlock(&queue, &[&a, &b], NO_LINGER);
-    assert_eq!(unlocked, [Unlocked::HandedOver; 2]);
-    assert_eq!(both.holds().len(), 2);
 }
 
 #[test]
 fn a_grant_of_a_leaving_thread_goes_to_the_next_or_is_released() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 0);
-    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
-    unlock(&queue, &[&first], NO_LINGER);
+    let (second, third) = (wait(&queue, "k", 2), wait(&queue, "k", 3));
+    unlock(&queue, &first, NO_LINGER);
     drop(queue.leave(&second.waiter).expect("it has the grant"));
     assert!(third.is_woken());
-    let holds = third.holds();
-    assert!(Arc::ptr_eq(&holds[0].grant(), &first.grant()));
+    let hold = third.hold();
+    assert!(Arc::ptr_eq(&hold.grant(), &first.grant()));
 
-    let fourth = wait(&queue, &["k"], 4);
-    unlock(&queue, &[&holds[0]], NO_LINGER);
+    let fourth = wait(&queue, "k", 4);
+    unlock(&queue, &hold, NO_LINGER);
     drop(queue.leave(&fourth.waiter).expect("it has the grant"));
     let step = first.grant().next_step(Moment::now());
     assert!(matches!(step, Step::Release(_)), "{step:?}");

@@ -6,27 +6,13 @@ use crate::local::tests::{read_grant, write_grant};
 
 /// A thread that enters to read or to write.
 pub(super) fn enter_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Entered {
-    let locks = [lock("k")];
-    queue.enter(locks.iter(), (thread(number), is_shared), Moment::now())
+    queue.enter(&lock("k"), (thread(number), is_shared), Moment::now())
 }
 
 /// A thread that waits to read or to write.
 pub(super) fn wait_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Waiting {
-    let (unparker, parker) = pair();
-    let wanted = Wanted {
-        locks: [lock("k")].into_iter().collect(),
-        terms: [renewed()].into_iter().collect(),
-        needed: 1,
-        kind: if is_shared { &READ } else { &WRITE },
-        is_shared,
-    };
-    let waiter = Waiter::new(wanted, thread(number), &unparker);
-    assert!(queue.enqueue(&waiter, false).is_none(), "it waits");
-    Waiting {
-        queue: Arc::clone(queue),
-        waiter,
-        parker,
-    }
+    let kind = if is_shared { &READ } else { &WRITE };
+    wait_for(queue, "k", number, renewed(), kind)
 }
 
 /// What a claim of Redis' grant becomes.
@@ -36,7 +22,7 @@ fn granted(queue: &Arc<LocalQueue>, claim: Claim, number: u64, terms: Terms) -> 
         false => write_grant(queue, terms, Moment::now()),
     };
     let hold = grant.first_hold(thread(number));
-    claim.keep([&hold].into_iter());
+    claim.keep(&hold);
     hold
 }
 
@@ -52,8 +38,8 @@ pub(super) fn join(queue: &Arc<LocalQueue>, number: u64) -> Arc<Hold> {
     let mut claim = enter_as(queue, number, true)
         .claim
         .expect("no writer is there");
-    match claim.take(&[renewed()], 1, &READ) {
-        CameWith::HandedOver(holds) => Arc::clone(&holds[0]),
+    match claim.take(renewed(), &READ) {
+        CameWith::HandedOver(hold) => hold,
         other => panic!("{other:?}"),
     }
 }
@@ -65,17 +51,17 @@ fn readers_share_a_grant_and_the_last_one_releases_it() {
     let (second, third) = (join(&queue, 2), join(&queue, 3));
     assert!(Arc::ptr_eq(&first.grant(), &second.grant()));
     for hold in [&first, &third] {
-        assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::Shared]);
-        assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::NotHeld]);
+        assert_eq!(unlock(&queue, hold, NO_LINGER), Unlocked::Shared);
+        assert_eq!(unlock(&queue, hold, NO_LINGER), Unlocked::NotHeld);
     }
     second.check().unwrap();
     let again = join(&queue, 1);
     assert!(Arc::ptr_eq(&first.grant(), &again.grant()));
-    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Shared]);
-    assert_eq!(unlock(&queue, &[&again], NO_LINGER), [Unlocked::Last]);
+    assert_eq!(unlock(&queue, &second, NO_LINGER), Unlocked::Shared);
+    assert_eq!(unlock(&queue, &again, NO_LINGER), Unlocked::Last);
     // While Redis is asked to release it, no thread joins it, and no writer gets the ticket.
     let writer = wait_as(&queue, 4, false);
-    queue.close(&[(&again, None)]);
+    queue.close(&again, None);
     assert!(writer.is_woken());
     drop(writer.claim());
     assert!(queue.is_empty());
@@ -89,7 +75,7 @@ fn a_grant_that_readers_share_is_confirmed_from_its_first_hold_on() {
     let (second, third) = (join(&queue, 2), join(&queue, 3));
     let since = first.grant().schedule().unconfirmed;
     for hold in [&first, &second] {
-        assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::Shared]);
+        assert_eq!(unlock(&queue, hold, NO_LINGER), Unlocked::Shared);
         assert_eq!(third.grant().schedule().unconfirmed, since);
     }
 }
@@ -102,28 +88,27 @@ fn a_writer_that_waits_is_not_overtaken_by_readers() {
     let readers = [wait_as(&queue, 4, true), wait_as(&queue, 5, true)];
     assert!(enter_as(&queue, 6, true).claim.is_none());
     // Nested levels wait for no writer.
-    assert!(enter_as(&queue, 1, true).own[0].is_some());
-    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
+    assert!(enter_as(&queue, 1, true).own.is_some());
+    assert_eq!(unlock(&queue, &first, NO_LINGER), Unlocked::Shared);
     assert!(!writer.is_woken(), "another reader is there");
-    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Last]);
+    assert_eq!(unlock(&queue, &second, NO_LINGER), Unlocked::Last);
     assert!(!writer.is_woken(), "the release is under way");
-    queue.close(&[(&second, None)]);
+    queue.close(&second, None);
     assert!(writer.is_woken() && readers.iter().all(|reader| !reader.is_woken()));
     let written = granted(&queue, writer.claim().unwrap(), 3, renewed());
-    assert_eq!(unlock(&queue, &[&written], NO_LINGER), [Unlocked::Last]);
-    queue.close(&[(&written, None)]);
+    assert_eq!(unlock(&queue, &written, NO_LINGER), Unlocked::Last);
+    queue.close(&written, None);
     // The first one has the ticket, and the other one joins its grant.
     assert!(readers[0].is_woken() && !readers[1].is_woken());
     let read = granted(&queue, readers[0].claim().unwrap(), 4, renewed());
     assert!(readers[1].is_woken());
-    let CameWith::HandedOver(joined) = readers[1].claim().unwrap().take(&[renewed()], 1, &READ)
-    else {
+    let CameWith::HandedOver(joined) = readers[1].claim().unwrap().take(renewed(), &READ) else {
         panic!("it joins the grant");
     };
-    assert!(Arc::ptr_eq(&joined[0].grant(), &read.grant()));
-    unlock(&queue, &[&read], NO_LINGER);
-    unlock(&queue, &[&joined[0]], NO_LINGER);
-    queue.close(&[(&joined[0], None)]);
+    assert!(Arc::ptr_eq(&joined.grant(), &read.grant()));
+    unlock(&queue, &read, NO_LINGER);
+    unlock(&queue, &joined, NO_LINGER);
+    queue.close(&joined, None);
     assert!(queue.is_empty());
 }
 
@@ -134,29 +119,26 @@ fn a_writer_can_read_too_and_keeps_other_threads_out_meanwhile() {
     let written = hold_as(&queue, 1, false);
     assert!(enter_as(&queue, 2, true).claim.is_none());
     let entered = enter_as(&queue, 1, true);
-    assert!(entered.own[0].is_none());
+    assert!(entered.own.is_none());
     assert!(Arc::ptr_eq(&entered.other.unwrap(), &written));
     let mut claim = entered.claim.expect("it has the ticket");
-    assert!(matches!(
-        claim.take(&[renewed()], 1, &READ),
-        CameWith::Nothing
-    ));
+    assert!(matches!(claim.take(renewed(), &READ), CameWith::Nothing));
     let read = granted(&queue, claim, 1, renewed());
     // The other claim of the same thread was dropped, and nothing was given back.
     drop(enter_as(&queue, 1, true));
     let (reader, writer) = (wait_as(&queue, 2, true), wait_as(&queue, 3, false));
     assert!(!reader.is_woken());
-    assert_eq!(unlock(&queue, &[&written], NO_LINGER), [Unlocked::Last]);
-    queue.close(&[(&written, None)]);
+    assert_eq!(unlock(&queue, &written, NO_LINGER), Unlocked::Last);
+    queue.close(&written, None);
     assert!(reader.is_woken() && !writer.is_woken());
-    assert_eq!(reader.holds().len(), 1, "it shares the grant");
+    drop(reader.hold());
     // A reader cannot become a writer.
     assert!(
         enter_as(&queue, 1, false)
             .other
             .is_some_and(|other| other.is_shared())
     );
-    unlock(&queue, &[&read], NO_LINGER);
+    unlock(&queue, &read, NO_LINGER);
     assert!(!writer.is_woken());
 }
 
@@ -169,10 +151,10 @@ fn a_reader_whose_write_lock_is_lost_meanwhile_releases_its_grant() {
     written.grant().lose(LostReason::Deleted);
     let read = granted(&queue, claim, 1, renewed());
     assert!(enter_as(&queue, 2, false).claim.is_none());
-    assert_eq!(unlock(&queue, &[&read], NO_LINGER), [Unlocked::Last]);
-    queue.close(&[(&read, None)]);
-    unlock(&queue, &[&written], NO_LINGER);
-    queue.close(&[(&written, None)]);
+    assert_eq!(unlock(&queue, &read, NO_LINGER), Unlocked::Last);
+    queue.close(&read, None);
+    unlock(&queue, &written, NO_LINGER);
+    queue.close(&written, None);
     assert!(queue.is_empty());
 }
 
@@ -182,10 +164,10 @@ fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     let claim = enter_as(&queue, 1, true).claim.unwrap();
     let old = read_grant(&queue, renewed(), millis_ago(200));
     let old = old.first_hold(thread(1));
-    claim.keep([&old].into_iter());
+    claim.keep(&old);
     let mut claim = enter_as(&queue, 2, true).claim.unwrap();
     assert!(
-        matches!(claim.take(&[renewed()], 1, &READ), CameWith::Nothing),
+        matches!(claim.take(renewed(), &READ), CameWith::Nothing),
         "too old"
     );
     let new = granted(&queue, claim, 2, renewed());
@@ -197,14 +179,14 @@ fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     ] {
         let mut claim = enter_as(&queue, 3, true).claim.unwrap();
         assert!(
-            matches!(claim.take(&[other], 1, &READ), CameWith::Nothing),
+            matches!(claim.take(other, &READ), CameWith::Nothing),
             "{other:?}"
         );
     }
     let mut claim = enter_as(&queue, 3, true).claim.unwrap();
     let shorter = terms(LEASE / 2, Renewals::Unlimited);
     assert!(matches!(
-        claim.take(&[shorter], 1, &READ),
+        claim.take(shorter, &READ),
         CameWith::HandedOver(_)
     ));
 }
@@ -216,23 +198,23 @@ fn a_share_of_a_reader_that_leaves_is_given_back() {
         let queue = queue();
         let written = hold_as(&queue, 1, false);
         let readers = [2, 3].map(|number| wait_as(&queue, number, true));
-        unlock(&queue, &[&written], NO_LINGER);
-        queue.close(&[(&written, None)]);
+        unlock(&queue, &written, NO_LINGER);
+        queue.close(&written, None);
         let first = granted(&queue, readers[0].claim().unwrap(), 2, renewed());
         let mut claim = queue.leave(&readers[1].waiter).expect("it has got a share");
         let writer = wait_as(&queue, 4, false);
         if last {
-            assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
+            assert_eq!(unlock(&queue, &first, NO_LINGER), Unlocked::Shared);
         }
         let idle = claim.give_up();
-        assert_eq!(idle.len(), usize::from(last));
-        for grant in idle {
+        assert_eq!(usize::from(idle.is_some()), usize::from(last));
+        if let Some(grant) = idle {
             // The watchdog releases it, or the writer.
             assert!(matches!(grant.next_step(Moment::now()), Step::Release(_)));
         }
         if !last {
-            assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Last]);
-            queue.close(&[(&first, None)]);
+            assert_eq!(unlock(&queue, &first, NO_LINGER), Unlocked::Last);
+            queue.close(&first, None);
         }
         assert!(writer.is_woken());
         drop(writer.claim());
@@ -248,21 +230,17 @@ fn every_idle_grant_is_released() {
     let claim = enter_as(&queue, 1, true).claim.unwrap();
     let old = read_grant(&queue, renewed(), millis_ago(40));
     let old = old.first_hold(thread(1));
-    claim.keep([&old].into_iter());
+    claim.keep(&old);
     let joined = join(&queue, 2);
     let linger = Duration::from_secs(60);
     let new = {
         let claim = enter_as(&queue, 3, true).claim.unwrap();
         granted(&queue, claim, 3, renewed())
     };
-    assert_eq!(unlock(&queue, &[&old], linger), [Unlocked::Shared]);
-    assert_eq!(
-        queue
-            .change(|locks| locks.pass_on_or_make_idle(&[joined]))
-            .len(),
-        1
-    );
-    assert_eq!(unlock(&queue, &[&new], linger), [Unlocked::Idle]);
+    assert_eq!(unlock(&queue, &old, linger), Unlocked::Shared);
+    let idle = queue.change(|locks| locks.pass_on_or_make_idle(&joined));
+    assert!(idle.is_some());
+    assert_eq!(unlock(&queue, &new, linger), Unlocked::Idle);
     let later = Moment::now().after(linger * 2);
     for hold in [&old, &new] {
         assert!(matches!(hold.grant().next_step(later), Step::Release(_)));
@@ -278,7 +256,7 @@ fn a_request_for_a_read_lock_by_the_writer_leaves_its_ticket_answered() {
     let claim = enter_as(&queue, 1, true).claim.expect("it writes");
     let (since, _) = claim.begin_request();
     assert!(since <= Moment::now());
-    assert_eq!(queue.unanswered_since(&[lock("k")]), None);
+    assert_eq!(queue.unanswered_since(&lock("k")), None);
 }
 
 /// A hold of a reader and a hold of a writer are the same part of the turn of their client.
@@ -287,16 +265,16 @@ fn a_reader_beside_a_waiting_writer_owes_others_a_part_of_a_hold() {
     let queue = queue();
     let claim = enter_as(&queue, 1, true).claim.unwrap();
     for other in ["a thread of Redisson", "another one"] {
-        claim.refused_by(&lock("k"), other.into());
+        claim.refused_by(other.into());
     }
     let writer = wait_as(&queue, 2, false);
     let read = granted(&queue, claim, 1, renewed());
-    assert_eq!(unlock(&queue, &[&read], NO_LINGER), [Unlocked::Last]);
+    assert_eq!(unlock(&queue, &read, NO_LINGER), Unlocked::Last);
     let released = Released {
         asked: Moment::now(),
         listeners: Some(1),
         is_called: false,
     };
-    queue.close(&[(&read, Some(released))]);
+    queue.close(&read, Some(released));
     assert!(writer.claim().unwrap().take_pause().is_none());
 }

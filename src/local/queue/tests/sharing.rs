@@ -11,14 +11,14 @@ fn a_grant_knows_how_long_redis_keeps_it() {
     let grant = first.grant();
     let asked = Moment::now();
     grant.renewed(asked, &grant.renewal(20 * LEASE, Some(first.number())));
-    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
+    assert_eq!(unlock(&queue, &first, NO_LINGER), Unlocked::Shared);
     let ends = asked.after(Duration::from_millis(20 * LEASE));
     assert_eq!(grant.lease_ends(), ends);
     assert!(second.expires() < ends.before(Duration::from_millis(10 * LEASE)));
     // An idle grant would keep the lock longer than the terms of another thread say.
     assert_eq!(
-        unlock(&queue, &[&second], Duration::from_secs(60)),
-        [Unlocked::Idle]
+        unlock(&queue, &second, Duration::from_secs(60)),
+        Unlocked::Idle
     );
     assert!(!grant.is_transferable(renewed(), Moment::now()));
 }
@@ -40,7 +40,7 @@ fn a_lost_hold_does_not_keep_a_shared_grant_in_redis() {
 fn the_reason_of_a_loss_that_the_release_of_a_shared_hold_finds_is_kept() {
     let queue = queue();
     let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
-    unlock(&queue, &[&second], NO_LINGER);
+    unlock(&queue, &second, NO_LINGER);
     second.lose_on_release(LostReason::Deleted);
     assert_eq!(second.loss_reason(), Some(LostReason::Deleted));
     first.check().unwrap();
@@ -55,19 +55,15 @@ fn the_loss_of_a_shared_grant_is_that_of_all_its_holds() {
     first.grant().lose(LostReason::Deleted);
     assert!(first.check().is_err() && second.check().is_err());
     assert!(writer.is_woken(), "it does not depend on the readers");
-    assert!(enter_as(&queue, 2, true).own[0].is_some());
+    assert!(enter_as(&queue, 2, true).own.is_some());
     assert!(enter_as(&queue, 2, false).other.is_some());
     let reason = LostReason::Deleted;
-    let lost = |last| [Unlocked::Lost { reason, last }];
-    assert_eq!(
-        queue
-            .unlock(&[(&second, Unlocks::Level(level), NO_LINGER)])
-            .into_vec(),
-        lost(false)
-    );
+    let lost = |last| Unlocked::Lost { reason, last };
+    let unlocked = queue.unlock(&second, Unlocks::Level(level), NO_LINGER);
+    assert_eq!(unlocked, lost(false));
     for hold in [&first, &second] {
-        assert_eq!(unlock(&queue, &[hold], NO_LINGER), lost(true));
-        queue.close(&[(hold, None)]);
+        assert_eq!(unlock(&queue, hold, NO_LINGER), lost(true));
+        queue.close(hold, None);
     }
     drop(writer.claim());
     assert!(queue.is_empty());
@@ -84,14 +80,14 @@ fn one_of_several_holds_can_be_lost() {
     assert_eq!((first.unguarded(), second.unguarded()), (1, 2));
     assert_eq!(second.count(), 2);
     let reason = LostReason::RenewalLimit;
-    let lost = [Unlocked::Lost { reason, last: true }];
-    assert_eq!(unlock(&queue, &[&first], NO_LINGER), lost);
+    let lost = Unlocked::Lost { reason, last: true };
+    assert_eq!(unlock(&queue, &first, NO_LINGER), lost);
     assert!(!first.grant().has_ended(), "it is not released in Redis");
-    queue.close(&[(&first, None)]);
-    assert!(enter_as(&queue, 1, true).own[0].is_none());
-    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Inner]);
-    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Last]);
-    queue.close(&[(&second, None)]);
+    queue.close(&first, None);
+    assert!(enter_as(&queue, 1, true).own.is_none());
+    assert_eq!(unlock(&queue, &second, NO_LINGER), Unlocked::Inner);
+    assert_eq!(unlock(&queue, &second, NO_LINGER), Unlocked::Last);
+    queue.close(&second, None);
     assert!(queue.is_empty());
 }
 
@@ -102,12 +98,8 @@ fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
     let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
     let grant = first.grant();
     let fixed = first.push(terms(LEASE, Renewals::None)).unwrap();
-    assert_eq!(
-        queue
-            .unlock(&[(&first, Unlocks::Level(Hold::FIRST_LEVEL), NO_LINGER)])
-            .into_vec(),
-        [Unlocked::Inner]
-    );
+    let level = Unlocks::Level(Hold::FIRST_LEVEL);
+    assert_eq!(queue.unlock(&first, level, NO_LINGER), Unlocked::Inner);
     let ends = first.expires();
     let late = ends.before(Duration::from_millis(LEASE / 4));
     let Step::Renew(renewal) = grant.next_step(late) else {
@@ -130,13 +122,9 @@ fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
     assert!(first.loss_reason() == Some(reason) && second.loss_reason().is_none());
     assert!(first.check().is_err() && first.left().is_err() && first.count() == 0);
     second.check().unwrap();
-    let lost = [Unlocked::Lost { reason, last: true }];
-    assert_eq!(
-        queue
-            .unlock(&[(&first, Unlocks::Level(fixed), NO_LINGER)])
-            .into_vec(),
-        lost
-    );
+    let lost = Unlocked::Lost { reason, last: true };
+    let unlocked = queue.unlock(&first, Unlocks::Level(fixed), NO_LINGER);
+    assert_eq!(unlocked, lost);
 }
 
 /// A renewal for another reader, whose reply arrives when that reader has left.
@@ -152,7 +140,7 @@ fn a_late_reply_prolongs_no_fixed_lease() {
     else {
         panic!("the other hold needs a renewal");
     };
-    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Shared]);
+    assert_eq!(unlock(&queue, &second, NO_LINGER), Unlocked::Shared);
     grant.renewed(Moment::now().after(Duration::from_secs(1)), &renewal);
     assert_eq!(first.expires(), ends);
     assert!(matches!(grant.next_step(ends), Step::Forget));

@@ -7,17 +7,24 @@
 //! The thread does not wait for late servers when the outcome is certain, and undoes the requests
 //! to them. Two majorities share a server, so at least one server delivers the message of a
 //! release.
+//!
+//! The threads of these clients wait for each other in the local queue. A thread takes the tickets
+//! of the servers in one order. If another thread has one of them, it waits for that one, and has no
+//! other ticket meanwhile. So threads do not wait for each other in a circle, and those that want a
+//! lock which a thread holds wait in one queue. A thread that has a majority gives the other tickets
+//! back.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::time::Duration;
 
-use super::acquisition::Acquisition;
-use super::round::HeldByOther;
+use super::seats::{HeldAt, Seats};
+use super::{Call, Missing};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
-use crate::engine::parts::Part;
-use crate::engine::wait::{Channel, Wait, wait_until};
+use crate::engine::{Channel, HeldLock, SingleLock, Wait, wait_until};
 use crate::error::{Error, Result};
+use crate::local::Quorum;
 
 /// Pauses between rounds in which too few servers reply. There is none before the second round.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -40,7 +47,9 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 /// What the rounds of one acquisition know of the earlier ones.
-struct Rounds {
+struct Rounds<'a> {
+    call: Call<'a>,
+    wait: Wait<'a>,
     pauses: Backoff,
     retries: Backoff,
     /// The number of pauses after rounds without a decision.
@@ -50,149 +59,192 @@ struct Rounds {
     /// While the servers are split, no client holds the lock. So also a call without a wait tries
     /// until one client has it, or until this moment.
     decided_by: Moment,
-    /// The units that were granted to this thread while another owner held a majority. This thread
+    /// The servers that granted the lock to this thread while another owner held a majority. This thread
     /// does not listen there: clients that wait would wake each other with their releases.
     minority_grants: BTreeSet<usize>,
+    /// A refusal named this client as the owner, no release was known, and the thread asked again.
+    has_asked_again: bool,
 }
 
-impl<'a> Acquisition<'a> {
-    /// Requests the lock until a majority grants it, or the budget ends: then false.
-    pub(super) fn acquire_majority(&mut self) -> Result<bool> {
-        let budget = self.call.budget;
-        self.wait = Wait::new(budget, Backoff::new(POLL, POLL));
-        self.leave_to_others();
-        let mut rounds = Rounds {
+/// Acquires a majority of these servers, at which the thread does not hold the lock; `None` if the
+/// budget ends first.
+pub(super) fn acquire(call: Call<'_>, missing: &[Missing<'_>]) -> Result<Option<Vec<HeldLock>>> {
+    let mut seats = Seats::new(call, missing);
+    let has_tickets = seats.take_tickets();
+    if !matches!(has_tickets, Ok(true)) {
+        seats.undo();
+        return has_tickets.map(|_| None);
+    }
+    let needed = seats.needed;
+    let _calls = call.begin();
+    let is_acquired = match seats.held().len() < needed {
+        true => Rounds::new(call).run(&mut seats),
+        false => Ok(true),
+    };
+    if let Ok(true) = is_acquired {
+        let held = seats.keep();
+        // The holds of a majority end together.
+        let holds: Vec<_> = held.iter().map(|level| &level.hold).collect();
+        Quorum::join(&holds, needed);
+        return Ok(Some(held));
+    }
+    seats.undo();
+    is_acquired.map(|_| None)
+}
+
+impl<'a> Rounds<'a> {
+    fn new(call: Call<'a>) -> Self {
+        let budget = call.budget;
+        Self {
+            wait: Wait::new(budget, Backoff::new(POLL, POLL)),
             pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry(),
             retries: Backoff::new(FIRST_RETRY, LONGEST_RETRY),
             backoffs: 0,
             reply_deadline: None,
             decided_by: budget.call_deadline(),
             minority_grants: BTreeSet::new(),
-        };
-        wait_until(budget, self.call.parts.name(), || {
-            self.request_majority(&mut rounds)
-        })
+            has_asked_again: false,
+            call,
+        }
+    }
+
+    /// Requests the lock until a majority grants it, or the budget ends: then false.
+    fn run(&mut self, seats: &mut Seats<'a>) -> Result<bool> {
+        let Call {
+            composite, budget, ..
+        } = self.call;
+        budget.check_interrupt(composite.name())?;
+        seats.pause(&self.wait);
+        wait_until(budget, composite.name(), || self.round(seats))
     }
 
     /// Requests the lock once. Waits for the next round if there is no decision: then `None`.
-    fn request_majority(&mut self, rounds: &mut Rounds) -> Result<Option<bool>> {
-        let budget = self.call.budget;
-        let deadline = self.begin_round()?;
-        let reply_deadline = *rounds.reply_deadline.get_or_insert(deadline);
+    fn round(&mut self, seats: &mut Seats<'a>) -> Result<Option<bool>> {
+        let Call {
+            composite, budget, ..
+        } = self.call;
+        if !seats.take_tickets()? {
+            return Ok(Some(false));
+        }
+        let deadline = seats.begin_round()?;
+        let reply_deadline = *self.reply_deadline.get_or_insert(deadline);
         let asked = Moment::now();
-        let replies = self.request();
-        let (needed, servers) = (self.needed(), self.units.len());
+        let replies = seats.request();
+        let (needed, servers) = (seats.needed, seats.seats.len());
         let is_refusal = |error: &&Error| !matches!(error, Error::Unavailable { .. });
         if replies.failures.iter().filter(is_refusal).count() + needed > servers {
-            return Err(self.call.parts.joined(replies.failures, budget));
+            return Err(composite.joined(replies.failures, budget));
         }
-        let granted: Vec<usize> = self.granted().collect();
+        let granted = seats.held();
         if granted.len() < needed {
-            self.undo();
+            seats.undo();
         }
-        if granted.len() + replies.held.len() < needed {
+        if granted.len() + replies.refused.len() < needed {
             // This round's own releases would wake the listeners, and end the pause.
             self.wait.stop_listening();
-            budget.park(rounds.pauses.next().min(reply_deadline.left()));
+            budget.park(self.pauses.next().min(reply_deadline.left()));
             if !reply_deadline.is_past() || budget.is_interrupted() {
                 return Ok(None);
             }
             return Err(match replies.is_too_late {
-                true => self.too_late_error(),
-                false => self.call.parts.joined(replies.failures, budget),
+                true => too_late_error(self.call),
+                false => composite.joined(replies.failures, budget),
             });
         }
-        self.replied();
-        rounds.reply_deadline = None;
+        seats.replied();
+        self.reply_deadline = None;
         if granted.len() >= needed {
             return Ok(Some(true));
         }
         let took = Moment::now().since(asked);
-        Ok(self.after_refusal_by_majority(rounds, granted, replies.held, took))
+        Ok(self.after_refusal(seats, granted, replies.refused, took))
     }
 
     /// Waits after a round in which other owners have too many of the servers: `held`. False if the
     /// wait is over.
-    fn after_refusal_by_majority(
+    fn after_refusal(
         &mut self,
-        rounds: &mut Rounds,
+        seats: &Seats<'a>,
         granted: Vec<usize>,
-        mut held: Vec<HeldByOther<'a>>,
+        mut held: Vec<HeldAt>,
         took: Duration,
     ) -> Option<bool> {
         // No owner has a majority: several clients got some servers each.
-        let is_split = !granted.is_empty() && held.len() < self.needed();
+        let is_split = !granted.is_empty() && held.len() < seats.needed;
         if !is_split {
-            held = rounds.holders(self.needed(), granted, held);
+            held = self.holders(seats.needed, granted, held);
         }
-        let has_minority = !rounds.minority_grants.is_empty();
+        let has_minority = !self.minority_grants.is_empty();
         let is_over = self.call.budget.is_wait_over();
         let is_undecided = is_split
-            || has_minority && rounds.backoffs < MAX_BACKOFFS
-            || is_over && held.iter().any(|held| self.awaits_own_release(held));
-        if is_over && (!is_undecided || rounds.decided_by.is_past()) {
+            || has_minority && self.backoffs < MAX_BACKOFFS
+            || is_over && held.iter().any(|held| self.awaits_own_release(seats, held));
+        if is_over && (!is_undecided || self.decided_by.is_past()) {
             return Some(false);
         }
         if is_undecided {
-            self.back_off(rounds, backoff_time(rounds.backoffs, took));
-            rounds.backoffs += 1;
+            self.back_off(backoff_time(self.backoffs, took));
+            self.backoffs += 1;
         } else {
-            self.await_releases(rounds, &held);
+            self.await_releases(seats, &held);
         }
         None
+    }
+
+    /// True if this client has the lock at that server only until a release that the watchdog
+    /// sends. Then the thread asks again.
+    fn awaits_own_release(&mut self, seats: &Seats<'_>, held: &HeldAt) -> bool {
+        if !held.is_of_client || self.call.budget.call_deadline().is_past() {
+            return false;
+        }
+        // The release may have ended since the refusal, or is about to be queued.
+        seats.is_releasing(held) || !mem::replace(&mut self.has_asked_again, true)
     }
 
     /// Sleeps until a message announces a release, or until this thread may get a majority because
     /// leases end. Listens where other owners hold the lock. If these servers are a majority, no
     /// release is missed, because two majorities have a server in common.
-    fn await_releases(&mut self, rounds: &mut Rounds, held: &[HeldByOther<'a>]) {
-        let needed = self.needed();
-        let core = &self.units[0].parts[0].core;
-        let last = (needed - 1).checked_sub(rounds.minority_grants.len());
+    fn await_releases(&mut self, seats: &Seats<'a>, held: &[HeldAt]) {
+        let needed = seats.needed;
+        let last = (needed - 1).checked_sub(self.minority_grants.len());
         let last = last.and_then(|at| held.get(at));
         let mut left = last.map_or(POLL, |held| held.left);
-        let has_minority = !rounds.minority_grants.is_empty();
+        let has_minority = !self.minority_grants.is_empty();
         if has_minority {
             // The other owners may be clients that try, too.
-            left = left.min(jitter(rounds.retries.next()));
+            left = left.min(jitter(self.retries.next()));
         } else {
-            rounds.retries.reset();
-            rounds.backoffs = 0;
+            self.retries.reset();
+            self.backoffs = 0;
         }
-        let parts = held.iter().map(|held| held.part);
-        let channels: Vec<Channel<'a>> = parts
-            .filter(|part| !part.core.redis.is_unresponsive(&part.key))
-            .map(Part::channel)
+        let locks = held.iter().map(|held| seats.seats[held.seat].part.lock);
+        let channels: Vec<Channel<'a>> = locks
+            .filter(|lock| !lock.core.redis.is_unresponsive(&lock.key))
+            .map(SingleLock::channel)
             .collect();
         let is_live = self.wait.listen(&channels) >= needed;
-        let left = left + core.wait_jitter();
-        self.wait.sleep_counted(core, is_live, left);
+        let core = self.call.core;
+        self.wait
+            .sleep_counted(core, is_live, left + core.wait_jitter());
         if has_minority {
             // One release may have woken several clients.
-            self.back_off(rounds, backoff_time(0, Duration::ZERO));
+            self.back_off(backoff_time(0, Duration::ZERO));
         }
     }
 
     /// Sleeps for `pause`. Messages do not end it: this thread's own releases sent some of them.
-    fn back_off(&self, rounds: &Rounds, pause: Duration) {
+    fn back_off(&self, pause: Duration) {
         let left = match self.call.budget.is_wait_over() {
-            true => rounds.decided_by.left(),
+            true => self.decided_by.left(),
             false => self.call.budget.wait_left(),
         };
         self.wait.sleep_deaf(Moment::now().after(pause.min(left)));
     }
-}
 
-impl Rounds {
     /// The holders of a majority, by what is left of their leases, after a round that granted a
     /// minority or nothing to this thread.
-    fn holders<'a>(
-        &mut self,
-        needed: usize,
-        granted: Vec<usize>,
-        held: Vec<HeldByOther<'a>>,
-    ) -> Vec<HeldByOther<'a>> {
-        let is_competitor = |held: &HeldByOther<'_>| self.minority_grants.contains(&held.unit);
+    fn holders(&mut self, needed: usize, granted: Vec<usize>, held: Vec<HeldAt>) -> Vec<HeldAt> {
+        let is_competitor = |held: &HeldAt| self.minority_grants.contains(&held.seat);
         let (by_competitors, mut held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(is_competitor);
         if held.len() < needed {
@@ -204,6 +256,13 @@ impl Rounds {
         held.sort_unstable_by_key(|held| held.left);
         held
     }
+}
+
+/// The error of a call whose grants arrived after the end of their leases.
+fn too_late_error(call: Call<'_>) -> Error {
+    let SingleLock { core, key, .. } = &call.composite.locks[0];
+    let cause = "every reply arrived after the lease that it granted had ended";
+    core.redis.unavailable(key, call.budget, cause.into())
 }
 
 /// The pause after `before` earlier pauses in a row, when the last round took `took`. A pause

@@ -1,0 +1,124 @@
+//! Requests about several grants: those of one client whose keys are in one slot share a request.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::needed::Needed;
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::engine::GrantReply;
+use crate::error::Result;
+use crate::protocol::{Verdict, verdict, verdicts};
+use crate::request::{NoReply, Reply, Request};
+use crate::script::Call;
+
+/// A call about one grant.
+pub(super) struct GrantRequest<'a> {
+    pub(super) core: &'a Arc<Core>,
+    pub(super) key: &'a LockKey,
+    pub(super) call: Call,
+}
+
+impl GrantRequest<'_> {
+    /// Makes the watchdog repeat the call until there is a reply, or until this moment.
+    pub(super) fn later(self, until: Moment) {
+        let watchdog = &self.core.watchdog;
+        let _ = watchdog.release_orphan(self.key.clone(), self.call, until);
+    }
+}
+
+/// The indices of the locks of each group, in the order of the first lock of each: those of one
+/// client in one slot, for which `may_share` is true.
+pub(super) fn group<'a>(
+    locks: impl Iterator<Item = (&'a Arc<Core>, &'a LockKey)>,
+    may_share: impl Fn(usize, usize) -> bool,
+) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let places: Vec<(&Arc<Core>, u16)> = locks
+        .map(|(core, key)| (core, core.redis.topology.batch(key)))
+        .collect();
+    for (at, (core, slot)) in places.iter().enumerate() {
+        let is_same = |group: &&mut Vec<usize>| {
+            let (first, of_first) = &places[group[0]];
+            Arc::ptr_eq(first, core) && of_first == slot && may_share(group[0], at)
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.push(at),
+            None => groups.push(vec![at]),
+        }
+    }
+    groups
+}
+
+/// Sends these calls, and returns the reply or the error of each.
+pub(super) fn request_each(
+    requests: &[GrantRequest<'_>],
+    needed: Needed,
+    budget: &CallBudget,
+) -> Vec<Result<GrantReply>> {
+    let places = requests.iter().map(|request| (request.core, request.key));
+    let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
+    let groups = group(places, is_like);
+    let most = |group: &[usize]| requests[group[0]].call.most_joined();
+    let groups: Vec<&[usize]> = groups
+        .iter()
+        .flat_map(|group| group.chunks(most(group)))
+        .collect();
+    let joined = |group: &&[usize]| {
+        let (first, others) = (&requests[group[0]], &group[1..]);
+        let calls = others.iter().map(|&at| &requests[at].call);
+        let call = calls.fold(first.call.clone(), Call::join);
+        Request {
+            others: others.iter().map(|&at| requests[at].key).collect(),
+            ..Request::new(&first.core.redis, first.key, call)
+        }
+    };
+    let joined: Vec<Request<'_>> = groups.iter().map(joined).collect();
+    let replies = needed.request(&joined, is_done, |_| None, budget);
+    let mut results: Vec<(usize, Result<GrantReply>)> = Vec::with_capacity(requests.len());
+    for ((group, request), reply) in groups.into_iter().zip(&joined).zip(replies) {
+        let core = requests[group[0]].core;
+        let replies = grant_replies(core, request, reply, budget);
+        results.extend(group.iter().copied().zip(replies));
+    }
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The replies about the locks of this request. If it failed, the first lock has the cause.
+fn grant_replies(
+    core: &Core,
+    request: &Request<'_>,
+    result: Result<Reply, NoReply>,
+    budget: &CallBudget,
+) -> List<Result<GrantReply>> {
+    let keys = || std::iter::once(request.lock).chain(request.others.iter().copied());
+    let decoded = result.map_err(|no_reply| no_reply.error).and_then(|reply| {
+        let verdicts = verdicts(&reply.reply, 1 + request.others.len());
+        let verdicts = verdicts.map_err(|error| request.refusal(error))?;
+        let replies = keys().zip(verdicts);
+        Ok(replies
+            .map(|(key, verdict)| Ok(GrantReply::new(core, key, verdict, &reply)))
+            .collect())
+    });
+    decoded.unwrap_or_else(|error| {
+        let unclear = |key: &LockKey| {
+            let cause = "no clear reply to a request for several locks";
+            request.client.unavailable(key, budget, cause.into())
+        };
+        let others = keys().skip(1).map(unclear);
+        std::iter::once(error).chain(others).map(Err).collect()
+    })
+}
+
+/// True if Redis had all grants, and executed the request.
+fn is_done(reply: &Value) -> bool {
+    match reply {
+        Value::Array(replies) => replies.iter().all(is_done),
+        reply => verdict(reply).is_ok_and(Verdict::is_done),
+    }
+}

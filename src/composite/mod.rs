@@ -1,0 +1,355 @@
+//! Locks of several names, and locks of one name at a majority of several servers: a layer above
+//! single locks.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `mod` | a composite: its locks, how many are needed, whether that is valid; its calls |
+//! | `acquire` | the calls that acquire, with their spans |
+//! | `held` | what a call has acquired, of one lock or of several: checks, extends, releases |
+//! | `needed` | how many locks are needed; results of several locks |
+//! | `grouped` | requests about several grants: those of one client and slot share a request |
+//! | `levels` | the levels of a thread that holds some of the locks already |
+//! | `several` | acquires all of several names |
+//! | `together` | one attempt at several names, all or none |
+//! | `majority` | acquires a majority of several servers |
+//! | `seats` | one round of requests to the servers of a majority |
+
+mod acquire;
+mod grouped;
+mod held;
+mod levels;
+mod majority;
+mod needed;
+mod seats;
+mod several;
+mod together;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::owner::OwnerId;
+use crate::core::Core;
+use crate::engine::{HeldLock, LockCall, SingleLock, misused, refused};
+use crate::error::{Error, Result};
+use crate::lease::Terms;
+use crate::local::{Hold, Unlocks};
+use crate::protocol::inspected;
+use crate::request::Request;
+use crate::watchdog::ActiveCall;
+use grouped::{GrantRequest, request_each};
+use needed::{Needed, begin_calls, distinct, reached, slowest};
+
+pub(crate) use held::Held;
+
+/// A lock of several names, or of one name at several servers.
+#[derive(Clone)]
+pub(crate) struct Composite {
+    name: Arc<str>,
+    locks: Arc<[SingleLock]>,
+    needed: Needed,
+}
+
+/// A lock that this thread does not hold, and the terms of its first level.
+#[derive(Clone, Copy)]
+struct Missing<'a> {
+    lock: &'a SingleLock,
+    terms: Terms,
+}
+
+/// One call that acquires a composite.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    composite: &'a Composite,
+    /// The client whose timeouts set the deadlines of the call.
+    core: &'a Core,
+    budget: &'a CallBudget<'a>,
+}
+
+impl<'a> Call<'a> {
+    /// The part of the call that acquires one of the `missing` locks.
+    fn part(self, missing: &'a [Missing<'a>], at: usize) -> LockCall<'a> {
+        let next = missing
+            .get(at + 1)
+            .or_else(|| missing.first().filter(|_| at > 0));
+        LockCall {
+            lock: missing[at].lock,
+            terms: missing[at].terms,
+            budget: self.budget,
+            // A server that has not replied so far may be that of this lock.
+            begun: self.budget.unanswered_since().unwrap_or_else(Moment::now),
+            also: next.map(|next| &next.lock.id),
+        }
+    }
+}
+
+impl Composite {
+    /// A lock of several names: all are needed.
+    pub(crate) fn all(mut locks: Vec<SingleLock>) -> Self {
+        locks.sort_by(|one, other| {
+            let place = |lock: &SingleLock| (Arc::clone(&lock.id.key), lock.core.id);
+            place(one).cmp(&place(other))
+        });
+        let names: Vec<&str> = locks.iter().map(SingleLock::name).collect();
+        Self {
+            name: names.join(", ").into(),
+            locks: locks.into(),
+            needed: Needed::All,
+        }
+    }
+
+    /// A lock of one name at several servers: more than half of them are needed.
+    pub(crate) fn majority(name: &str, mut locks: Vec<SingleLock>) -> Self {
+        locks.sort_by_key(|lock| lock.core.id);
+        Self {
+            name: name.into(),
+            needed: Needed::Majority(locks.len() / 2 + 1),
+            locks: locks.into(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    /// The servers of the locks, for `Debug`.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Arc<str>> {
+        self.locks.iter().map(SingleLock::node)
+    }
+
+    /// The public type of the lock, for spans.
+    fn type_name(&self) -> &'static str {
+        match self.needed {
+            Needed::Majority(_) => "redlock",
+            Needed::All => "multi",
+        }
+    }
+
+    /// The number of needed locks.
+    fn count_needed(&self) -> usize {
+        self.needed.of(self.locks.len())
+    }
+
+    /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, and in
+    /// a forked process.
+    fn check_process(&self) -> Result<&Arc<Core>> {
+        self.locks.iter().try_for_each(SingleLock::check_process)?;
+        match self.needed {
+            Needed::All => self.check_names()?,
+            Needed::Majority(_) => self.check_servers()?,
+        }
+        slowest(self.cores()).ok_or_else(|| {
+            let rule = "at least one name is required";
+            refused(self.name(), "names", "an empty list", rule)
+        })
+    }
+
+    /// The locks are sorted by their names.
+    fn check_names(&self) -> Result<()> {
+        let twice = self.locks.windows(2).find(|two| two[0].id == two[1].id);
+        twice.map_or(Ok(()), |two| {
+            let value = format_args!("{:?}, more than once", two[0].name());
+            let rule = "each name may occur only once";
+            Err(refused(self.name(), "names", value, rule))
+        })
+    }
+
+    fn check_servers(&self) -> Result<()> {
+        let servers = self.locks.len();
+        if servers < 3 || servers.is_multiple_of(2) {
+            let rule = "a majority needs an odd number of servers, at least three";
+            let value = format_args!("{servers} servers");
+            return Err(refused(self.name(), "clients", value, rule));
+        }
+        let mut seen = HashSet::new();
+        let twice = self.nodes().find(|node| !seen.insert(Arc::clone(node)));
+        twice.map_or(Ok(()), |node| {
+            let value = format_args!("{node}, more than once");
+            let rule = "each server may occur only once";
+            Err(refused(self.name(), "clients", value, rule))
+        })
+    }
+
+    /// The clients of the locks.
+    fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
+        self.locks.iter().map(|lock| &lock.core)
+    }
+
+    /// Unlocks the newest level of this thread that has no guard.
+    pub(crate) fn unlock(&self) -> Result<()> {
+        let core = self.check_process()?;
+        // The holds that have a level without a guard, lost or not.
+        let holds = self.locks.iter().filter_map(|lock| {
+            let hold = lock.hold().filter(|hold| hold.unguarded() > 0)?;
+            Some((&lock.core, hold))
+        });
+        let mut holds: Vec<(&Arc<Core>, Arc<Hold>)> = holds.collect();
+        // If one of the needed locks has no level to unlock, none is unlocked.
+        if holds.len() < self.count_needed() {
+            return Err(self.not_held());
+        }
+        if let Needed::Majority(needed) = self.needed {
+            // All locks of a level are added and removed together. A lost one lacks the levels that
+            // were acquired after its loss. So it has fewer levels without a guard than the others
+            // until these levels are unlocked.
+            let newest = holds.iter().map(|(_, hold)| hold.unguarded()).max();
+            holds.retain(|(_, hold)| Some(hold.unguarded()) == newest);
+            if holds.len() < needed {
+                return Err(self.held_otherwise());
+            }
+        }
+        let holds: Vec<_> = holds.iter().map(|(core, hold)| (*core, hold)).collect();
+        held::release(
+            &holds,
+            |_| Unlocks::Newest,
+            self.needed,
+            || core.budget_to_unlock(),
+        )
+    }
+
+    /// The `count` of this thread's holds: the smallest one that is enough.
+    pub(crate) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
+        if !needed::are_of_this_process(self.cores()) {
+            return 0;
+        }
+        let count = |lock: &SingleLock| lock.hold().map_or(0, |hold| count(&hold));
+        let counts: Vec<u32> = self.locks.iter().map(count).collect();
+        reached(counts, self.count_needed()).unwrap_or(0)
+    }
+
+    pub(crate) fn is_locked(&self) -> Result<bool> {
+        Ok(self.remaining_lease()?.is_some())
+    }
+
+    /// For how long enough locks are held by any owner: of a majority, the longest time for which
+    /// that many servers have the lock; of several names, the longest lease of any.
+    pub(crate) fn remaining_lease(&self) -> Result<Option<Duration>> {
+        let core = self.check_process()?;
+        distinct(self.cores()).try_for_each(|core| core.check_not_shut_down(self.name()))?;
+        let budget = core.budget_for_a_reply();
+        let requests = self.locks.iter().map(|lock| {
+            let call = lock.kind.inspect(&lock.key);
+            Request::new(&lock.core.redis, &lock.key, call)
+        });
+        let requests: Vec<Request<'_>> = requests.collect();
+        let replies = self.needed.request(&requests, |_| true, |_| None, &budget);
+        let (mut lefts, mut failures) = (Vec::new(), Vec::new());
+        for (request, reply) in requests.iter().zip(replies) {
+            let status = reply
+                .map_err(|no_reply| no_reply.error)
+                .and_then(|reply| inspected(&reply.reply).map_err(|error| request.refusal(error)));
+            match status {
+                Ok(status) => lefts.push(status.lease_left()),
+                Err(error) => failures.push(error),
+            }
+        }
+        if lefts.len() < self.count_needed() {
+            return Err(self.joined(failures, &budget));
+        }
+        let reached_by = match self.needed {
+            Needed::All => 1,
+            Needed::Majority(needed) => needed,
+        };
+        Ok(reached(lefts, reached_by).flatten())
+    }
+
+    /// The error of a thread that has too few holds, or has them only by guards. The caller has
+    /// checked the process.
+    fn not_held(&self) -> Error {
+        let holds = self.locks.iter().filter_map(SingleLock::hold).count();
+        Error::NotHeld {
+            lock: self.name().into(),
+            by_guard: holds >= self.count_needed(),
+        }
+    }
+
+    /// The error if the thread holds the name of a majority as another kind of lock.
+    fn held_otherwise(&self) -> Error {
+        let rule = "this thread holds it as a lock of one server; use one kind of lock per name";
+        misused(self.name(), rule)
+    }
+
+    /// One error for all `failures`: the first refusal, or else an error that names all servers
+    /// without a reply.
+    fn joined(&self, failures: Vec<Error>, budget: &CallBudget) -> Error {
+        let (mut nodes, mut last) = (Vec::new(), None);
+        for failure in failures {
+            match failure {
+                Error::Unavailable { node, cause, .. } => {
+                    if !nodes.contains(&node) {
+                        nodes.push(node);
+                    }
+                    last = Some(cause);
+                }
+                refusal => return refusal,
+            }
+        }
+        Error::Unavailable {
+            lock: self.name().into(),
+            node: nodes.join(", "),
+            waited: budget.elapsed(),
+            cause: last.unwrap_or_else(|| "no majority of the servers replied".into()),
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Makes shutdowns of the clients wait for this call.
+    fn begin(&self) -> Vec<ActiveCall<'_>> {
+        begin_calls(self.composite.cores())
+    }
+
+    /// Releases levels that the call does not keep, in the rest of its time. The errors are those of
+    /// locks that are lost, or that are released in the background.
+    fn release(&self, levels: Vec<HeldLock>) {
+        let held = Held::Several {
+            needed: self.each_once(levels.len()),
+            levels,
+        };
+        let _ = held.release(|| self.budget.remaining(self.core.command_timeout));
+    }
+
+    /// Releases what Redis granted, before a hold has begun. What gets no reply is released in the
+    /// background.
+    fn undo(&self, granted: &[(LockCall<'_>, &OwnerId)]) {
+        let Some((first, _)) = granted.first() else {
+            return;
+        };
+        let releases = granted.iter().map(|(part, owner)| {
+            let SingleLock {
+                core, key, kind, ..
+            } = part.lock;
+            let call = kind.release(key, owner);
+            GrantRequest { core, key, call }
+        });
+        let releases: Vec<GrantRequest<'_>> = releases.collect();
+        let budget = self.budget.remaining(self.core.command_timeout);
+        let replies = request_each(&releases, self.each_once(releases.len()), &budget);
+        for (release, reply) in releases.into_iter().zip(replies) {
+            if reply.is_err() {
+                release.later(first.lease_ends());
+            }
+        }
+    }
+
+    /// For requests that each server of a majority gets once, and that all are needed.
+    fn each_once(&self, requests: usize) -> Needed {
+        match self.composite.needed {
+            Needed::All => Needed::All,
+            Needed::Majority(_) => Needed::Majority(requests),
+        }
+    }
+}
+
+impl fmt::Debug for Composite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Composite").field(&self.name).finish()
+    }
+}

@@ -1,0 +1,109 @@
+//! How many of several locks are needed, and the results of calls about several locks.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use crate::base::call_budget::CallBudget;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::request::{Enough, NoReply, Reply, Request, broadcast, request_batch};
+use crate::script::Call;
+use crate::watchdog::ActiveCall;
+
+/// How many locks of a composite are needed, which decides how requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// All. Each request is retried until there is a reply.
+    All,
+    /// This many of the servers. Each gets one request, and the call ends when enough have replied.
+    Majority(usize),
+}
+
+impl Needed {
+    /// The number of needed locks, of `locks` in all.
+    pub(super) fn of(self, locks: usize) -> usize {
+        match self {
+            Self::All => locks,
+            Self::Majority(needed) => needed,
+        }
+    }
+
+    /// What is needed of the others, if this many are not needed any more.
+    pub(super) fn less(self, done: usize) -> Self {
+        match self {
+            Self::All => Self::All,
+            Self::Majority(needed) => Self::Majority(needed.saturating_sub(done)),
+        }
+    }
+
+    /// Sends all requests.
+    pub(super) fn request(
+        self,
+        requests: &[Request<'_>],
+        is_good: fn(&Value) -> bool,
+        next_call: impl FnMut(usize) -> Option<Call>,
+        budget: &CallBudget,
+    ) -> List<Result<Reply, NoReply>> {
+        match self {
+            Self::All => request_batch(requests, next_call, budget.reply_deadline(), budget),
+            Self::Majority(needed) => {
+                broadcast(requests, Enough { needed, is_good }, next_call, budget)
+            }
+        }
+    }
+}
+
+/// Combines the results of all locks, of which there are at least `needed`. `Ok` if that many are.
+/// Otherwise the first error: a loss if the losses alone leave too few locks, else another error
+/// before a loss.
+pub(super) fn combine(
+    results: impl ExactSizeIterator<Item = Result<()>>,
+    needed: usize,
+) -> Result<()> {
+    debug_assert!(results.len() >= needed, "too few locks");
+    let allowed = results.len().saturating_sub(needed);
+    let mut errors: Vec<Error> = results.filter_map(Result::err).collect();
+    if errors.len() <= allowed {
+        return Ok(());
+    }
+    let is_loss = |error: &Error| matches!(error, Error::Lost { .. });
+    let is_lost = errors.iter().filter(|error| is_loss(error)).count() > allowed;
+    let first = errors.iter().position(|error| is_loss(error) == is_lost);
+    Err(errors.swap_remove(first.unwrap_or_default()))
+}
+
+/// The largest value that `needed` of these reach.
+pub(super) fn reached<T: Ord>(mut values: Vec<T>, needed: usize) -> Option<T> {
+    values.sort_unstable_by(|one, other| other.cmp(one));
+    values.into_iter().nth(needed.checked_sub(1)?)
+}
+
+/// The client with the longest command timeout. It sets the deadlines of a call to several clients.
+pub(super) fn slowest<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Option<&'a Arc<Core>> {
+    cores.max_by_key(|core| core.command_timeout)
+}
+
+/// Each of these clients once, if equal ones follow each other.
+pub(super) fn distinct<'a>(
+    cores: impl Iterator<Item = &'a Arc<Core>>,
+) -> impl Iterator<Item = &'a Arc<Core>> {
+    let mut last = None;
+    cores.filter(move |core| {
+        let core = Arc::as_ptr(core);
+        last.replace(core) != Some(core)
+    })
+}
+
+/// False in a process that was forked from that of one of these clients.
+pub(super) fn are_of_this_process<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> bool {
+    distinct(cores).all(|core| core.is_same_process())
+}
+
+/// Makes shutdowns of these clients wait for this call.
+pub(super) fn begin_calls<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Vec<ActiveCall<'a>> {
+    distinct(cores)
+        .map(|core| core.watchdog.begin_call())
+        .collect()
+}

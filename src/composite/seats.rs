@@ -1,0 +1,258 @@
+//! The servers of a majority in one call, and one round of requests to them.
+
+use std::time::Duration;
+
+use super::needed::Needed;
+use super::{Call, Missing};
+use crate::base::clock::Moment;
+use crate::engine::{
+    Answer, Ask, HeldLock, LockCall, SingleLock, Wait, give_up, keep, no_reply,
+    take_without_request, wait_for_claim,
+};
+use crate::error::{Error, Result};
+use crate::local::{Claim, Granted};
+use crate::protocol::Wish;
+use crate::request::Request;
+use crate::script::granted;
+
+/// What is left of the lease of a lock without an expiry: it can be deleted without a message.
+const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
+
+/// The servers of a majority in one call.
+pub(super) struct Seats<'a> {
+    pub(super) call: Call<'a>,
+    pub(super) seats: Vec<Seat<'a>>,
+    pub(super) needed: usize,
+}
+
+/// A server, and what this call has there.
+pub(super) struct Seat<'a> {
+    pub(super) part: LockCall<'a>,
+    /// The ticket, while no other thread of the process has it.
+    claim: Option<Claim>,
+    /// A level on a grant that another thread handed over, or that was idle.
+    level: Option<HeldLock>,
+    granted: Option<Granted>,
+}
+
+/// What a round of requests has brought.
+#[derive(Default)]
+pub(super) struct Replies {
+    /// The servers at which other owners have the lock.
+    pub(super) refused: Vec<HeldAt>,
+    pub(super) failures: Vec<Error>,
+    /// A grant had ended when its reply arrived.
+    pub(super) is_too_late: bool,
+}
+
+/// A server at which another owner has the lock.
+pub(super) struct HeldAt {
+    pub(super) seat: usize,
+    /// What is left of the lease.
+    pub(super) left: Duration,
+    /// The owner is this client: no thread has the lock, and it may be about to be released.
+    pub(super) is_of_client: bool,
+}
+
+impl Seat<'_> {
+    fn has(&self, now: Moment) -> bool {
+        let lasts = |granted: &Granted| !granted.is_over(now);
+        let is_held = |level: &HeldLock| level.hold.check().is_ok();
+        self.level.as_ref().is_some_and(is_held) || self.granted.as_ref().is_some_and(lasts)
+    }
+}
+
+impl<'a> Seats<'a> {
+    /// The servers, before any ticket is taken.
+    pub(super) fn new(call: Call<'a>, missing: &'a [Missing<'a>]) -> Self {
+        let seat = |at: usize| Seat {
+            part: call.part(missing, at),
+            claim: None,
+            level: None,
+            granted: None,
+        };
+        Self {
+            call,
+            seats: (0..missing.len()).map(seat).collect(),
+            needed: call.composite.needed.of(missing.len()),
+        }
+    }
+
+    /// Takes the tickets of all servers, and what came with them. False if the wait ends first.
+    pub(super) fn take_tickets(&mut self) -> Result<bool> {
+        self.give_back(|_, seat| {
+            seat.level
+                .as_ref()
+                .is_some_and(|level| level.check().is_err())
+        });
+        while let Some(at) = self.seats.iter().position(|seat| seat.claim.is_none()) {
+            let part = self.seats[at].part;
+            if let Some(claim) = part.lock.enter_queue(Moment::now()).claim {
+                self.take(at, claim);
+                continue;
+            }
+            self.give_back(|_, _| true);
+            let Some(claim) = wait_for_claim(part)? else {
+                return Ok(false);
+            };
+            let composite = self.call.composite;
+            if let Err(error) = self.call.budget.check_interrupt(composite.name()) {
+                give_up(claim, part.lock);
+                return Err(error);
+            }
+            self.take(at, claim);
+        }
+        Ok(true)
+    }
+
+    /// Takes what came with a ticket. After a loss, the ticket is gone.
+    fn take(&mut self, at: usize, mut claim: Claim) {
+        let seat = &mut self.seats[at];
+        if let Ok(level) = take_without_request(seat.part, &mut claim) {
+            (seat.level, seat.claim) = (level, Some(claim));
+        }
+    }
+
+    /// Gives the tickets of these servers back, and what came with them.
+    fn give_back(&mut self, is_given: impl Fn(usize, &Seat<'_>) -> bool) {
+        let seats = self.seats.iter_mut().enumerate();
+        let given = seats.filter(|(at, seat)| is_given(*at, seat));
+        let levels = given.filter_map(|(_, seat)| {
+            seat.claim = None;
+            seat.level.take()
+        });
+        let levels = levels.collect();
+        self.call.release(levels);
+    }
+
+    /// Leaves the lock to other clients, if this one has released it while they listened.
+    pub(super) fn pause(&self, wait: &Wait<'_>) {
+        let budget = self.call.budget;
+        let claims = self.seats.iter().filter_map(|seat| seat.claim.as_ref());
+        let pauses = claims.filter_map(Claim::take_pause);
+        if let Some(pause) = pauses.max_by_key(|pause| pause.until)
+            && !budget.is_wait_over()
+        {
+            let wait_until = Moment::now().after(budget.wait_left());
+            wait.sleep_deaf(pause.deaf_until.min(wait_until));
+            budget.take_wake_up();
+            budget.wait(pause.until.left());
+        }
+    }
+
+    /// The servers that have the lock for this call.
+    pub(super) fn held(&self) -> Vec<usize> {
+        let now = Moment::now();
+        let seats = self.seats.iter().enumerate();
+        seats
+            .filter_map(|(at, seat)| seat.has(now).then_some(at))
+            .collect()
+    }
+
+    /// Begins a round. Returns when the replies must have arrived. Fails if there was no reply for
+    /// too long.
+    pub(super) fn begin_round(&mut self) -> Result<Moment> {
+        let budget = self.call.budget;
+        let first = &self.seats[0];
+        let begun = first.claim.as_ref().map(|claim| claim.begin_request().0);
+        budget.set_unanswered_since(Some(begun.unwrap_or_else(Moment::now)));
+        let deadline = budget.reply_deadline();
+        match deadline.is_past() {
+            true => Err(no_reply(first.part.lock, budget)),
+            false => Ok(deadline),
+        }
+    }
+
+    /// Notes that enough servers have replied: a sleep that follows is no time without a reply.
+    pub(super) fn replied(&self) {
+        let claims = self.seats.iter().filter_map(|seat| seat.claim.as_ref());
+        claims.for_each(Claim::replied);
+        self.call.budget.set_unanswered_since(None);
+    }
+
+    /// Requests the lock from the servers that do not have it for this call.
+    pub(super) fn request(&mut self) -> Replies {
+        let budget = self.call.budget;
+        let is_asked = |seat: &Seat<'_>| {
+            seat.claim.is_some() && seat.level.is_none() && seat.granted.is_none()
+        };
+        let asked = self.seats.iter().enumerate();
+        let asked: Vec<usize> = asked
+            .filter_map(|(at, seat)| is_asked(seat).then_some(at))
+            .collect();
+        let to_ask = |&at: &usize| {
+            let LockCall { lock, terms, .. } = self.seats[at].part;
+            let claim = self.seats[at].claim.as_ref();
+            let expected = claim.map_or(1, |claim| claim.begin_request().1);
+            let wish = Wish {
+                holds: lock.holds_of_a_grant(terms, expected),
+                waits: !budget.is_wait_over(),
+                place: None,
+                within: None,
+            };
+            (Ask::new(lock, terms), wish)
+        };
+        let mut asks: Vec<(Ask<'a>, Wish)> = asked.iter().map(to_ask).collect();
+        let requests: Vec<Request<'a>> = asks
+            .iter()
+            .map(|(ask, wish)| ask.request(ask.call(wish)))
+            .collect();
+        let next_call = |at: usize| {
+            let (ask, wish) = &mut asks[at];
+            Some(ask.next_copy(wish))
+        };
+        let needed = Needed::Majority(self.needed).less(self.held().len());
+        let is_good = |reply: &_| granted(reply).is_some();
+        let results = needed.request(&requests, is_good, next_call, budget);
+        drop(requests);
+        let mut replies = Replies::default();
+        for ((&at, (ask, _)), result) in asked.iter().zip(&asks).zip(results) {
+            let seat = &mut self.seats[at];
+            match ask.end(result, None) {
+                // The confirmation by replicas has no effect here.
+                Answer::Granted(granted) | Answer::Unreplicated { granted, .. } => {
+                    seat.granted = Some(granted);
+                }
+                Answer::TooLate(_) => replies.is_too_late = true,
+                Answer::Failed(error) => replies.failures.push(error),
+                Answer::Refused(refusal) => {
+                    let left = refusal.millis.map(Duration::from_millis);
+                    let prefix = &*seat.part.lock.core.owner_prefix;
+                    replies.refused.push(HeldAt {
+                        seat: at,
+                        left: left.unwrap_or(UNKNOWN_LEASE),
+                        is_of_client: refusal.owner.starts_with(prefix),
+                    });
+                    budget.note_holder(refusal.owner);
+                }
+            }
+        }
+        replies
+    }
+
+    /// True if the watchdog is about to release what this client has at that server.
+    pub(super) fn is_releasing(&self, held: &HeldAt) -> bool {
+        let SingleLock { core, key, .. } = self.seats[held.seat].part.lock;
+        core.watchdog.is_releasing(key)
+    }
+
+    /// Releases what this call has. Each server gets one request.
+    pub(super) fn undo(&mut self) {
+        self.give_back(|_, seat| seat.level.is_some());
+        let granted = self.seats.iter().filter_map(|seat| {
+            let granted = seat.granted.as_ref()?;
+            Some((seat.part, &granted.owner))
+        });
+        self.call.undo(&granted.collect::<Vec<_>>());
+        self.seats.iter_mut().for_each(|seat| seat.granted = None);
+    }
+
+    /// Begins the holds, and gives the other tickets back.
+    pub(super) fn keep(self) -> Vec<HeldLock> {
+        let level = |seat: Seat<'a>| {
+            let new = || Some(keep(seat.part, seat.claim?, seat.granted?));
+            seat.level.or_else(new)
+        };
+        self.seats.into_iter().filter_map(level).collect()
+    }
+}

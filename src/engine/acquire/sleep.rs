@@ -1,0 +1,133 @@
+//! The waits of a call that requests a lock: pauses in which it leaves the lock to others, and the
+//! wait for a release.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquisition::Acquisition;
+use super::line::{RARELY, deaf_sleep, longest_sleep};
+use super::round::HeldByOther;
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::base::owner::OwnerId;
+use crate::engine::ask::Ask;
+use crate::engine::single_lock::SingleLock;
+use crate::engine::wait::Channel;
+use crate::protocol::message::is_deaf;
+use crate::request::Prepared;
+use crate::watchdog::Refused;
+
+impl<'a> Acquisition<'a> {
+    /// If this client has released the lock while other clients listened: waits until they have had
+    /// it, or could have acquired it.
+    pub(super) fn leave_to_others(&mut self) {
+        let budget = self.call.budget;
+        if budget.is_wait_over() {
+            return;
+        }
+        let pause = self.claim.take_pause();
+        self.pause = pause.filter(|pause| pause.is_in_line || !pause.until.is_past());
+        if let Some(pause) = &mut self.pause {
+            // The rest of a limited wait is for requests.
+            let most = (budget.wait_left() / 2).div_duration_f32(pause.length);
+            pause.holds = pause.holds.min(most as u32).max(1);
+        }
+        let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) else {
+            return;
+        };
+        let wait_until = Moment::now().after(budget.wait_left());
+        self.wait.sleep_deaf(pause.deaf_until.min(wait_until));
+        budget.take_wake_up();
+        self.let_others_pass(pause.until);
+    }
+
+    /// Waits until the other clients have had the lock as often as the pause says. The next of them
+    /// has until `until` to acquire and release it.
+    fn let_others_pass(&mut self, mut until: Moment) {
+        let Some(pause) = &mut self.pause else { return };
+        while pause.holds > 0 && self.call.budget.wait(until.left()) {
+            pause.pass();
+            until = Moment::now().after(pause.length);
+        }
+    }
+
+    /// Waits until the lock that another owner holds may be free.
+    pub(super) fn await_release(&mut self, held: &HeldByOther) {
+        if held.rank.is_none() {
+            // Without a line, the thread listens to releases, and a look finds nothing.
+            self.line_wait = None;
+        }
+        let longest = self.longest_sleep(held);
+        let lock = self.call.lock;
+        let mut channels: List<Channel<'a>> = List::new();
+        if held.rank.is_some() {
+            channels.push(lock.channel().called(held.asked));
+        }
+        if held.rank.is_none() {
+            channels.push(lock.channel());
+        } else if held.listens {
+            channels.push(lock.channel().of_others());
+        }
+        self.prepared = self.prepare();
+        let request = self.prepared.as_ref().map(|(_, request)| request);
+        let is_woken = self
+            .wait
+            .sleep_listening(&lock.core, &channels, request, longest);
+        if let Some(pause) = self.pause.filter(|_| is_woken) {
+            self.let_others_pass(Moment::now().after(pause.length));
+        }
+    }
+
+    /// How long the thread sleeps if no message comes. In a line, the watchdog looks meanwhile.
+    fn longest_sleep(&mut self, held: &HeldByOther) -> Duration {
+        let SingleLock {
+            core, key, kind, ..
+        } = self.call.lock;
+        match (held.rank, self.place_in_line()) {
+            (Some(rank), Some(place)) => {
+                let refused = Refused {
+                    rank,
+                    listens: held.listens,
+                    has_lease: true,
+                    pending: held.pending,
+                    asked: held.asked,
+                };
+                let unparker = self.call.budget.unparker();
+                let wait = core.watchdog.wait_in_line(key, &place, unparker, refused);
+                self.line_wait = Some(wait);
+                match is_deaf(&place) {
+                    true => deaf_sleep(rank),
+                    false => longest_sleep(rank, held.left) + core.wait_jitter(),
+                }
+            }
+            // Its turn in a queue without ranks, that of a fair lock, comes without a message. The
+            // longer the client waits, the more clients may be before it.
+            _ if core.subscriber.is_deaf(key, key.channel()) => {
+                self.deaf_sleeps += 1;
+                held.left.min(deaf_sleep(self.deaf_sleeps))
+            }
+            // A permit may come free before the first lease ends.
+            _ if !kind.is_exclusive => held.left.min(RARELY) + core.wait_jitter(),
+            _ => held.left + core.wait_jitter(),
+        }
+    }
+
+    /// Prepares the next request, which the subscriber thread sends when a message arrives.
+    fn prepare(&mut self) -> Option<(OwnerId, Arc<Prepared>)> {
+        // While it lets others pass, without a subscription, or with replicas that have to confirm
+        // the lock, this thread sends the request itself.
+        let SingleLock { core, key, .. } = self.call.lock;
+        let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
+        let is_deaf = self.place_in_line().is_some_and(|place| is_deaf(&place));
+        if pauses || is_deaf || core.redis.min_replicas.is_some() {
+            return None;
+        }
+        // Other threads may begin to wait behind this one.
+        self.expected_holds = self.expected_holds.max(2);
+        let ask = Ask::new(self.call.lock, self.call.terms);
+        let call = ask.call(&self.wish(true));
+        self.is_known_to_wait = true;
+        let request = Prepared::new(&core.redis, key, call);
+        Some((ask.owner().clone(), request))
+    }
+}

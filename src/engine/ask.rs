@@ -1,0 +1,222 @@
+//! A request for a lock: its owner ids, its reply, and what undoes it.
+//!
+//! Each copy of a request has an owner id of its own: otherwise a late copy could acquire the lock
+//! again after the grant was lost, with the owner id of that grant. A request whose reply is not the
+//! expected one is undone, because a copy of it may have acquired the lock.
+
+use std::time::Duration;
+
+use super::single_lock::SingleLock;
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::base::owner::OwnerId;
+use crate::error::Error;
+use crate::lease::Terms;
+use crate::local::Granted;
+use crate::protocol::{AcquireReply, Wish};
+use crate::request::{LostCopies, NoReply, Reply, Request};
+use crate::script::Call;
+
+/// A request looks for a grant to at most this many earlier copies without a reply. A lock that an
+/// even older copy acquired ends with its lease.
+const MAX_OLDER_IDS: usize = 7;
+
+/// A request for a lock, or for several locks of one client in one slot: all of them or none.
+pub(crate) struct Ask<'a> {
+    locks: List<&'a SingleLock>,
+    terms: Terms,
+    /// The owner id of the newest copy.
+    owner: OwnerId,
+}
+
+/// What a request has brought.
+pub(crate) enum Answer {
+    Granted(Granted),
+    /// A grant that does not count, because only this many replicas confirmed it.
+    Unreplicated {
+        granted: Granted,
+        confirmed: u32,
+    },
+    /// A grant to this owner whose lease was over when the reply arrived. It is being released.
+    TooLate(OwnerId),
+    Refused(Refusal),
+    /// There is no clear reply.
+    Failed(Error),
+}
+
+/// Another owner has the lock, or it is reserved.
+pub(crate) struct Refusal {
+    /// The index of the lock among those of the request.
+    pub(crate) at: usize,
+    /// What is left of the lease, in milliseconds; `None` if there is no lease.
+    pub(crate) millis: Option<u64>,
+    /// The owner; empty if the lock is reserved for another client.
+    pub(crate) owner: String,
+    /// The number of clients before this one in the line; `None` if it is in no line.
+    pub(crate) rank: Option<u32>,
+    /// The client has to listen to the channel for releases, too.
+    pub(crate) listens: bool,
+    /// A moment before the request was sent.
+    pub(crate) asked: Moment,
+}
+
+impl<'a> Ask<'a> {
+    /// A request with a new owner id.
+    pub(crate) fn new(lock: &'a SingleLock, terms: Terms) -> Self {
+        Self::of_owner(lock.new_owner(), lock, terms)
+    }
+
+    /// A request for `owner`, which was prepared before.
+    pub(super) fn of_owner(owner: OwnerId, lock: &'a SingleLock, terms: Terms) -> Self {
+        Self {
+            locks: List::from_buf([lock]),
+            terms,
+            owner,
+        }
+    }
+
+    /// A request for several locks, of which there is one at least.
+    pub(crate) fn for_all(locks: List<&'a SingleLock>, terms: Terms) -> Self {
+        Self {
+            owner: locks[0].new_owner(),
+            locks,
+            terms,
+        }
+    }
+
+    pub(crate) fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    pub(crate) fn call(&self, wish: &Wish) -> Call {
+        let keys: List<_> = self.locks.iter().map(|lock| &lock.key).collect();
+        let kind = self.locks[0].kind;
+        kind.acquire(&keys, &self.owner, self.terms.millis, wish)
+    }
+
+    /// The call of a further copy, after one without a reply.
+    pub(crate) fn next_copy(&mut self, wish: &Wish) -> Call {
+        self.owner = self.owner.newest(MAX_OLDER_IDS).with_fresh_name();
+        self.call(wish)
+    }
+
+    pub(crate) fn request(&self, call: Call) -> Request<'a> {
+        let SingleLock { core, key, .. } = self.locks[0];
+        Request {
+            others: self.locks[1..].iter().map(|lock| &lock.key).collect(),
+            ..Request::new(&core.redis, key, call)
+        }
+    }
+
+    /// Evaluates the reply. Undoes the request unless it was granted, and the copies of it that may
+    /// still be executed. `waiting` threads waited here when the lock was refused for the first
+    /// time.
+    pub(crate) fn end(&self, result: Result<Reply, NoReply>, waiting: Option<usize>) -> Answer {
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(NoReply { error, lost_copies }) => {
+                self.undo_lost_copies(lost_copies);
+                return Answer::Failed(error);
+            }
+        };
+        match AcquireReply::of(&reply.reply) {
+            Ok(AcquireReply::Granted(tokens)) => {
+                let (owner, older) = self.owner.split();
+                if let Some(older) = older {
+                    self.compensate(&older, &reply.lost_copies);
+                }
+                let granted = Granted {
+                    turns: (self.locks[0].kind.turns)(&reply.reply, waiting),
+                    owner,
+                    asked: reply.asked,
+                    replied: Moment::now(),
+                    terms: self.terms,
+                    tokens,
+                };
+                match reply.unreplicated {
+                    Some(confirmed) => Answer::Unreplicated { granted, confirmed },
+                    None if granted.is_over(granted.replied) => {
+                        // It may have expired in Redis.
+                        self.release_later(&granted.owner);
+                        Answer::TooLate(granted.owner)
+                    }
+                    None => Answer::Granted(granted),
+                }
+            }
+            Ok(AcquireReply::Held {
+                at,
+                millis,
+                owner,
+                rank,
+                listens,
+            }) => {
+                self.undo_lost_copies(reply.lost_copies);
+                Answer::Refused(Refusal {
+                    at: at.min(self.locks.len() - 1),
+                    millis,
+                    owner,
+                    rank,
+                    listens,
+                    asked: reply.asked,
+                })
+            }
+            Err(error) => {
+                self.compensate(&self.owner, &reply.lost_copies);
+                self.release_later(&self.owner);
+                let SingleLock { core, key, .. } = self.locks[0];
+                Answer::Failed(core.redis.refusal(key, error))
+            }
+        }
+    }
+
+    /// Undoes a request that was refused or had no reply, if copies of it may be executed, so that
+    /// none of them leaves a lock without a holder.
+    pub(super) fn undo_lost_copies(&self, lost_copies: LostCopies) {
+        if lost_copies.is_ambiguous() {
+            self.compensate(&self.owner, &lost_copies);
+            self.release_later(&self.owner);
+        }
+    }
+
+    /// Sends a release after each of these lost copies.
+    fn compensate(&self, owner: &OwnerId, lost_copies: &LostCopies) {
+        if !lost_copies.is_ambiguous() {
+            return;
+        }
+        let release = |lock: &&SingleLock| lock.kind.release(&lock.key, owner);
+        let releases: Vec<Call> = self.locks.iter().map(release).collect();
+        for some in releases.chunks(releases[0].most_joined()) {
+            if let Some(call) = Call::joined(some.iter().cloned()) {
+                lost_copies.compensate(&call);
+            }
+        }
+    }
+
+    /// Releases in the background what `owner` may have.
+    fn release_later(&self, owner: &OwnerId) {
+        let lease_ends = Moment::now().after(Duration::from_millis(self.terms.millis));
+        for SingleLock {
+            core, key, kind, ..
+        } in &self.locks
+        {
+            let call = kind.release(key, owner);
+            let _ = core.watchdog.release_orphan(key.clone(), call, lease_ends);
+        }
+    }
+}
+
+impl Refusal {
+    /// True if the lock is kept for clients that were called, before this one.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.owner.is_empty() && self.rank > Some(0)
+    }
+}
+
+/// True if a copy of the request that is sent may be executed later.
+pub(crate) fn may_arrive_later(none: &NoReply) -> bool {
+    none.lost_copies.is_ambiguous()
+        || matches!(
+            none.error,
+            Error::Unavailable { .. } | Error::Interrupted { .. } | Error::ShutDown { .. }
+        )
+}

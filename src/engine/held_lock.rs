@@ -1,0 +1,99 @@
+//! A level that a thread holds of a lock.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::grant_request::{Renewing, request_about_grant};
+use super::release::Release;
+use crate::base::call_budget::CallBudget;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::local::{Hold, LevelId, Unlocks};
+
+/// One level of a hold of this thread. Dropping it releases nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldLock {
+    pub(crate) core: Arc<Core>,
+    pub(crate) hold: Arc<Hold>,
+    pub(crate) level: LevelId,
+}
+
+impl HeldLock {
+    /// True if the thread had no hold before.
+    pub(crate) fn is_new(&self) -> bool {
+        self.level == Hold::FIRST_LEVEL
+    }
+
+    /// Fails unless the lock is held.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_process()?;
+        self.hold.check()
+    }
+
+    /// Fails in a process that was forked from the client's. Called first, because in such a
+    /// process a mutex may stay locked indefinitely.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        self.core.check_process(self.hold.key().name())
+    }
+
+    /// Fails for an exclusive hold if its thread also has a shared one of the same lock: after the
+    /// unlock, that one would stay beside what is left in Redis.
+    pub(crate) fn check_reads_not(&self) -> Result<()> {
+        let hold = &self.hold;
+        let who = (hold.thread, true);
+        let reader = || self.core.queue.hold_of(&hold.lock, who);
+        if !hold.is_shared() && reader().is_some_and(|reader| reader.check().is_ok()) {
+            let rule = "this thread also holds the read lock; unlock it before `unlock_after` of \
+                        the write lock";
+            return Err(misused(hold.key().name(), rule));
+        }
+        Ok(())
+    }
+
+    /// What is left of the lease by the local clock. Ends no hold.
+    pub(crate) fn left(&self) -> Result<Duration> {
+        self.check_process()?;
+        self.hold.left()
+    }
+
+    /// Prolongs the lease to at least this many milliseconds. With 0, Redis only confirms that it
+    /// has the lock. A lock that Redis does not have any more ends as lost.
+    pub(crate) fn extend(&self, millis: u64, budget: &CallBudget) -> Result<()> {
+        self.check()?;
+        let renewing = self.to_renew(millis);
+        let call = renewing.renewal.call.clone();
+        let reply = request_about_grant(&self.core, renewing.grant.key(), call, budget);
+        renewing.end(reply)?;
+        self.hold.check()
+    }
+
+    /// The renewal that [`extend`](Self::extend) sends.
+    pub(crate) fn to_renew(&self, millis: u64) -> Renewing<'_> {
+        let grant = self.hold.grant();
+        let renewal = grant.renewal(millis, Some(self.hold.number()));
+        Renewing {
+            core: &self.core,
+            grant,
+            renewal,
+        }
+    }
+
+    /// Releases the level. A release without a reply goes on in the background. `budget` is made
+    /// only if Redis is asked.
+    pub(crate) fn release(&self, budget: impl FnOnce() -> CallBudget<'static>) -> Result<()> {
+        self.check_process()?;
+        let level = Unlocks::Level(self.level);
+        Release::begin(&self.core, &self.hold, level, self.core.linger).run(budget)
+    }
+}
+
+/// The error of a call for a lock, a semaphore or a latch with a value that breaks this rule.
+pub(crate) fn refused(name: &str, field: &'static str, value: impl Display, rule: &str) -> Error {
+    Error::config(field, value.to_string(), rule).concerning(name)
+}
+
+/// The error of a thread that uses a name as this rule forbids.
+pub(crate) fn misused(name: &str, rule: &str) -> Error {
+    refused(name, "name", format_args!("{name:?}"), rule)
+}

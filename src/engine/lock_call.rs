@@ -1,0 +1,29 @@
+//! One call that acquires a lock.
+
+use std::time::Duration;
+
+use super::single_lock::SingleLock;
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::lease::Terms;
+use crate::local::LockId;
+
+/// One call that acquires a lock.
+#[derive(Clone, Copy)]
+pub(crate) struct LockCall<'a> {
+    pub(crate) lock: &'a SingleLock,
+    /// The terms of the level.
+    pub(crate) terms: Terms,
+    pub(crate) budget: &'a CallBudget<'a>,
+    /// When the call began to want this lock.
+    pub(crate) begun: Moment,
+    /// Another lock that the thread wants together with this one.
+    pub(crate) also: Option<&'a LockId>,
+}
+
+impl LockCall<'_> {
+    /// When the lease ends of a request that is executed now.
+    pub(crate) fn lease_ends(self) -> Moment {
+        Moment::now().after(Duration::from_millis(self.terms.millis))
+    }
+}
