@@ -82,7 +82,7 @@ mod row {
     use super::{Edit, assert_finds, rows, rules};
 
     planted! {
-        ghosts = rows::GHOSTS, "5 --program few --kind read-write", "lock stuck";
+        ghosts = rows::GHOSTS, "1 --program few --kind read-write", "lock stuck";
         dead_client_with_a_need =
             rows::DEAD_CLIENT_WITH_A_NEED, "1 --program few --kind semaphore=4", "lock stuck";
         silent_heads = rows::SILENT_HEADS, "2 --program torture --deployment one --kind reentrant", "lock stuck";
@@ -91,9 +91,9 @@ mod row {
         deaf_clients = rows::DEAF_CLIENTS, "1 --program few --kind reentrant", "place lost";
         lost_line =
             rules::LOSS_NOT_SEEN, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "thread stuck";
-        tickets_kept = rows::TICKETS_KEPT, "1 --program names --processes 2", "lock stuck";
+        names_kept = rows::NAMES_KEPT, "1 --program names --processes 2", "lock stuck";
         order_after_a_lease =
-            rows::ORDER_AFTER_A_LEASE, "1 --program few --kind reentrant", "overtaken";
+            rows::ORDER_AFTER_A_LEASE, "2 --program few --kind reentrant", "overtaken";
         late_latches = rows::LATE_LATCHES, "1 --program latches", "lock stuck";
         need_of_too_many = rules::NEVER_PASSED, "1 --program few --kind semaphore=4", "lock stuck";
     }
@@ -107,7 +107,7 @@ mod left_out {
         not_marked = rules::NOT_MARKED, "2 --program torture --deployment one --kind reentrant", "overtaken";
         barges = rules::BARGES, "2 --program torture --deployment one --kind reentrant", "overtaken";
         dead_kept = rules::DEAD_KEPT, "2 --program torture --deployment one --kind reentrant", "lock stuck";
-        mark_kept = rules::MARK_KEPT, "2 --program torture --deployment one --kind reentrant", "place lost" | "lock stuck" | "overtaken";
+        mark_kept = rules::MARK_KEPT, "1 --program torture --deployment one --kind reentrant --locks 1", "place lost" | "lock stuck" | "overtaken";
         dropped_at_call =
             rules::DROPPED_AT_CALL, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "place lost" | "overtaken";
         reserved_without_end =
@@ -116,13 +116,13 @@ mod left_out {
         not_followed = rules::NOT_FOLLOWED, "1 --program few --kind reentrant", "lock stuck";
         not_looked = rules::NOT_LOOKED, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "thread stuck";
         loss_not_seen = rules::LOSS_NOT_SEEN, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "thread stuck";
-        passes_first = rules::PASSES_FIRST, "1 --program few --kind reentrant", "lock stuck" | "overtaken";
+        passes_first = rules::PASSES_FIRST, "2 --program few --kind reentrant", "lock stuck" | "overtaken";
         not_asked_after_confirmation =
             rules::NOT_ASKED_AFTER_CONFIRMATION, "1 --program few --kind reentrant", "lock stuck" | "overtaken";
         message_forgotten = rules::MESSAGE_FORGOTTEN, "3 --program few --kind reentrant --processes 4 --threads 1", "lock stuck" | "place lost";
         heir_silent = rules::HEIR_SILENT, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "thread stuck";
-        call_ignored = rules::CALL_IGNORED, "1 --program few --kind reentrant", "lock stuck" | "place lost";
-        leaves_silently = rules::LEAVES_SILENTLY, "1 --program few --kind reentrant", "lock stuck";
+        call_ignored = rules::CALL_IGNORED, "1 --program few --kind reentrant --processes 4 --threads 1", "lock stuck" | "place lost";
+        leaves_silently = rules::LEAVES_SILENTLY, "2 --program few --kind reentrant", "lock stuck";
         heir_forgotten = rules::HEIR_FORGOTTEN, "1 --program few --kind reentrant", "place lost";
 
         passes_writer = rules::PASSES_WRITER, "2 --program torture --deployment one --kind read-write", "overtaken";
@@ -133,14 +133,14 @@ mod left_out {
             rules::DOWNGRADES_SILENTLY, "2 --program torture --deployment one --kind read-write", "lock stuck" | "overtaken";
         role_kept = rules::ROLE_KEPT, "1 --program few --kind read-write", "overtaken" | "lock stuck";
         passes_called_reader =
-            redisson_rules::PASSES_CALLED_READER, "3 --program few --kind read-write", "overtaken";
+            redisson_rules::PASSES_CALLED_READER, "6 --program few --kind read-write --processes 5", "overtaken";
         writer_not_probed =
             redisson_rules::WRITER_NOT_PROBED, "3 --program few --kind read-write", "lock stuck" | "wrong result";
 
         not_reserved = rules::NOT_RESERVED, "2 --program few --kind semaphore=4", "overtaken";
-        passes_many = rules::PASSES_MANY, "2 --program torture --deployment one --kind semaphore=4", "overtaken";
-        permits_not_probed = rules::PERMITS_NOT_PROBED, "2 --program few --kind semaphore=4", "lock stuck";
-        permits_call_one_by_one = rules::PERMITS_CALL_ONE_BY_ONE, "1 --program few --kind permits=2", "lock stuck";
+        passes_many = rules::PASSES_MANY, "1 --program few --kind semaphore=4", "overtaken";
+        permits_not_probed = rules::PERMITS_NOT_PROBED, "2 --program few --kind semaphore=2", "lock stuck";
+        permits_call_one_by_one = rules::PERMITS_CALL_ONE_BY_ONE, "2 --program few --kind permits=2", "lock stuck";
         permits_barge = rules::PERMITS_BARGE, "2 --program torture --deployment one --kind semaphore=4", "overtaken";
         permits_without_chain = rules::PERMITS_WITHOUT_CHAIN, "1 --program few --kind semaphore=4", "lock stuck";
         late_permits_kept =
@@ -159,10 +159,6 @@ mod left_out {
         called_kept =
             redisson_rules::CALLED_KEPT, "1 --program redisson --kind semaphore=2", "lock stuck";
         duty_kept = redisson_rules::DUTY_KEPT, "1 --program redisson --kind semaphore=2", "lock stuck";
-        permits_not_asked_after_confirmation =
-            rules::NOT_ASKED_AFTER_CONFIRMATION, "1 --program redisson --kind semaphore=2", "lock stuck";
-        redisson_removed =
-            redisson_rules::REDISSON_REMOVED, "1 --program redisson --kind fair", "lock stuck";
         ends_from_now = redisson_rules::ENDS_FROM_NOW, "1 --program redisson --kind fair", "place lost";
         ends_behind = redisson_rules::ENDS_BEHIND, "1 --program redisson --kind fair", "place lost";
         ends_once = redisson_rules::ENDS_ONCE, "1 --program redisson --kind fair", "place lost";
@@ -182,8 +178,9 @@ fn every_bug_can_be_planted() {
     }
 }
 
-/// What the simulation does not find, and why.
-const NOT_FOUND: [&[Edit]; 12] = [
+/// What the simulation does not find, and why. It finds `NOT_ASKED_AFTER_CONFIRMATION` for locks,
+/// but not for semaphores: in none of 7 runs with 20 million steps each.
+const NOT_FOUND: [&[Edit]; 13] = [
     // The client begins to wait again in the tenth of a millisecond in which its leave is under
     // way. Its next look finds that it has lost its place, within three seconds, as documented.
     rules::ONLY_IF_CALLED_IGNORED,
@@ -198,6 +195,8 @@ const NOT_FOUND: [&[Edit]; 12] = [
     // release, as documented. `it::line::redisson` has these rules.
     redisson_rules::REDISSON_NOT_SEEN,
     redisson_rules::FIRST_NOT_PROBED,
+    // Not found in 7 runs with 20 million steps each.
+    redisson_rules::REDISSON_REMOVED,
     // Another thread has to take a reply between two steps of the one that waits. The program
     // `majority` with few connections reaches that. But in a calm, the reply of the next server
     // ends the sleep, and in a storm, a call may take a command timeout.

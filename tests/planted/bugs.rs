@@ -65,8 +65,8 @@ pub const HAND_OVER_OF_LOST_GRANTS: &[Edit] = &[
     HAND_OVER_PAST_THE_SLICE[0],
     Edit::new(
         "src/local/queue/hand_over.rs",
-        "            let _ = hold.check_at(now);\n",
-        "            let _ = (hold, now);\n",
+        "        let _ = hold.check_at(now);\n",
+        "        let _ = (hold, now);\n",
     ),
     Edit::new(
         USAGE,

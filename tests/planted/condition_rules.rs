@@ -13,16 +13,17 @@ pub const RELEASED_FIRST: &[Edit] = &[
     ),
     Edit::new(
         CONDITION,
-        r"        let (place, lost_copies) = waiter.enter(part, hold)?;
+        r"        let (place, lost_copies) = waiter.enter(&self.key, hold)?;
 ",
         "",
     ),
     Edit::new(
         CONDITION,
-        r"        if let Err(error @ Error::Lost { .. }) = suspended {
+        r"        if let Err(error @ Error::Lost { .. }) = release.run(|| core.budget_to_unlock()) {
 ",
-        r"        let (place, lost_copies) = waiter.enter(part, hold)?;
-        if let Err(error @ Error::Lost { .. }) = suspended {
+        r"        let released = release.run(|| core.budget_to_unlock());
+        let (place, lost_copies) = waiter.enter(&self.key, hold)?;
+        if let Err(error @ Error::Lost { .. }) = released {
 ",
     ),
 ];
@@ -80,9 +81,9 @@ pub const GONE_BELIEVED: &[Edit] = &[Edit::new(
 pub const ENDED_EARLY: &[Edit] = &[
     Edit::new(
         CONDITION,
-        "let resumed = self.resume(core, hold);",
+        "let resumed = self.resume(hold);",
         r"let early = waiter.end(&place, (Intent::Take, false), lost_copies);
-        let resumed = self.resume(core, hold);",
+        let resumed = self.resume(hold);",
     ),
     Edit::new(
         CONDITION,

@@ -3,7 +3,7 @@
 
 use crate::bugs::Edit;
 
-const ALL: &str = "src/engine/acquire/all.rs";
+const SLEEP: &str = "src/engine/acquire/sleep.rs";
 const ACQUISITION: &str = "src/engine/acquire/acquisition.rs";
 const FAIR_ACQUIRE: &str = "lua/fair_acquire.lua";
 const LINE_LOOK: &str = "lua/line_look.lua";
@@ -36,7 +36,7 @@ pub const RANK_STALE: &[Edit] = &[
 ",
     ),
     Edit::new(
-        ALL,
+        SLEEP,
         "} else if held.listens {",
         "} else if *self.listens.get_or_insert(held.listens) {",
     ),

@@ -22,9 +22,12 @@ pub const GHOSTS: &[Edit] = &[
     rules::CALL_IGNORED[0],
     Edit::new(
         ACQUISITION,
-        r"                    self.leave_if_called(part);
-                    continue;",
-        r"                    continue;",
+        r"                core.leave_if_called(key, &place);
+            }
+            return;",
+        r"                drop(place);
+            }
+            return;",
     ),
 ];
 
@@ -46,11 +49,11 @@ pub const DEAF_CLIENTS: &[Edit] = &[Edit::new(
     "!self.context.any_deaf.load(Ordering::Relaxed) && key.key().is_empty()\n",
 )];
 
-/// A thread that waits for one of several locks keeps the others from the threads of its client.
-pub const TICKETS_KEPT: &[Edit] = &[Edit::new(
-    "src/engine/acquire/all.rs",
-    "Some(until) if self.claim.locks().len() > 1 => {",
-    "Some(until) if self.claim.locks().is_empty() => {",
+/// A call for several locks keeps some of them for as long as it waits for another one.
+pub const NAMES_KEPT: &[Edit] = &[Edit::new(
+    "src/composite/several.rs",
+    "Moment::now().after(self.patience.min(self.longest_patience()))",
+    "Moment::NEVER",
 )];
 
 /// After the lease of a dead holder, the client that asks first gets the lock.

@@ -156,9 +156,9 @@ pub const NOT_ASKED_AFTER_CONFIRMATION: &[Edit] = &[
 /// A message that arrives during a request is forgotten when the reply arrives.
 pub const MESSAGE_FORGOTTEN: &[Edit] = &[Edit::new(
     "src/engine/acquire/round.rs",
-    r"drop(requests);
+    r"drop(request);
         if prepared",
-    r"drop(requests);
+    r"drop(request);
         budget.take_message();
         budget.take_wake_up();
         if prepared",
@@ -166,14 +166,13 @@ pub const MESSAGE_FORGOTTEN: &[Edit] = &[Edit::new(
 
 /// A thread that gives up leaves its place to another one, which does not ask at once.
 pub const HEIR_SILENT: &[Edit] = &[Edit::new(
-    "src/engine/acquire/all.rs",
+    ACQUISITION,
     r"self.leave_to_others();
         }",
     r"self.leave_to_others();
             if self.claim.is_inherited && self.place.is_some() {
-                let left = self.call.budget.wait_left();
-                let called = first.channel().called(Moment::now());
-                self.wait.sleep_listening(&first.core, &[called], None, left);
+                let called = lock.channel().called(crate::base::clock::Moment::now());
+                self.wait.sleep_listening(&lock.core, &[called], None, budget.wait_left());
             }
         }",
 )];
@@ -187,9 +186,10 @@ pub const HEIR_FORGOTTEN: &[Edit] = &[
     ),
     Edit::new(
         ACQUISITION,
-        "let wanted = self.claim.leave_to_others();",
-        r"let mut wanted = self.claim.leave_to_others();
-        wanted.clear();",
+        r"        if self.claim.leave_to_others() {
+            return;
+        }",
+        "        self.claim.leave_to_others();",
     ),
 ];
 

@@ -65,6 +65,9 @@ pub fn waits(
                 |process: u32| entered[&process].is_none_or(|since| since + nanos(LISTENS) < from);
             // Called places of a semaphore are before the others.
             if let Some(last) = last.filter(|_| bounds.permits.is_none()) {
+                // Another thread of the process may have left the line shortly before, when it did
+                // not know of this call.
+                let from = from.saturating_sub(nanos(LISTENS));
                 let span = Span { from, ..queue.span };
                 let moved = moved(history, last, &clients);
                 let moved = moved.filter(|process| {

@@ -16,6 +16,9 @@ const DEAD_WRITERS: Duration = Duration::from_secs(3);
 /// After how long clients look after a line if no living client released the lock, as documented.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// For how long a call for several locks keeps one of them at first, about, as documented.
+const PATIENCE: Duration = Duration::from_millis(1400);
+
 /// How many clients at the front of a line look after it often, as documented.
 const NEAR: usize = 10;
 
@@ -154,7 +157,7 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         let reads = history.reads.contains(id);
         let permits = if reads { 0 } else { call.permits };
         let taken = taken
-            .entry((locks, permits))
+            .entry((locks.clone(), permits))
             .or_insert_with_key(|(locks, _)| match reads {
                 true => writers.get(&locks[0]).cloned().unwrap_or_default(),
                 false => {
@@ -185,7 +188,8 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
                 else {
                     continue;
                 };
-                let slip = history.machine.slip(id.process, gap) + delay;
+                let kept = kept_by_others(history, *id, &locks, gap);
+                let slip = history.machine.slip(id.process, gap) + delay + kept;
                 let waits_for_dead = |(other, writer): (&HoldId, &Call)| {
                     let is_gone = history
                         .gone
@@ -222,6 +226,23 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// For how long calls that want several locks may keep one of these, together, while they wait for
+/// others: for some time each, and for twice as long each time they have given it back.
+fn kept_by_others(history: &History, waiter: HoldId, locks: &[u32], gap: Span) -> Duration {
+    let keeps = |(id, call): &(&HoldId, &Call)| {
+        let wants = call.together.iter().any(|lock| locks.contains(lock));
+        let is_begun = call.asked < gap.to && call.answered.is_none_or(|at| at > gap.from);
+        **id != waiter && wants && is_begun && call.together[0] == call.lock
+    };
+    let kept = history.calls.iter().filter(keeps).map(|(_, call)| {
+        let waited = Duration::from_nanos(gap.from.saturating_sub(call.asked));
+        let to = call.answered.map_or(gap.to, |at| at.min(gap.to));
+        let within = Duration::from_nanos(to.saturating_sub(call.asked.max(gap.from)));
+        within.min(PATIENCE + waited)
+    });
+    kept.sum()
 }
 
 /// True if more than [`NEAR`] clients may have been before the call in its line when the line was
