@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use super::held::{Held, extend};
 use super::needed::Needed;
-use super::together::{HeldName, Refused, Together, ask};
+use super::together::{HeldName, Owner, Refused, Together, ask};
 use super::{Call, Missing};
+use crate::base::backoff::jitter;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::engine::HeldLock;
@@ -28,6 +29,10 @@ const PATIENCE: Duration = Duration::from_millis(1400);
 
 /// For how long they are held at most.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(64);
+
+/// For how long they are held, about, while a client of Redisson has the one that is awaited. That
+/// may wait for one of these: it acquires its names in any order, and one by one.
+const BESIDE_REDISSON: Duration = Duration::from_millis(50);
 
 /// One call that acquires several names.
 struct Several<'a> {
@@ -73,14 +78,16 @@ impl Several<'_> {
                         return Ok(true);
                     }
                     Together::Held(names) => self.held.borrow_mut().extend(names),
-                    Together::Refused(refused) if refused.by_other && budget.is_wait_over() => {
+                    Together::Refused(Refused { owner, .. })
+                        if owner != Owner::Unknown && budget.is_wait_over() =>
+                    {
                         return Ok(false);
                     }
-                    Together::Refused(Refused { at, .. }) => {
+                    Together::Refused(Refused { at, owner }) => {
                         if budget.is_wait_over() && budget.call_deadline().is_past() {
                             return Ok(false);
                         }
-                        if !self.wait_for(at)? {
+                        if !self.wait_for(at, owner)? {
                             return Ok(false);
                         }
                         self.confirm()?;
@@ -105,14 +112,18 @@ impl Several<'_> {
     }
 
     /// Waits for one name. False if the wait ends first.
-    fn wait_for(&mut self, at: usize) -> Result<bool> {
+    fn wait_for(&mut self, at: usize, owner: Owner) -> Result<bool> {
         self.give_back(|(other, _)| *other > at);
         let Call { budget, .. } = self.call;
         let holds_some = !self.held.borrow().is_empty();
         if holds_some {
             let held = Rc::clone(&self.held);
             let (timeout, end) = (self.call.core.command_timeout, budget.call_deadline());
-            let due = Moment::now().after(self.patience.min(self.longest_patience()));
+            let patience = match owner {
+                Owner::Redisson => jitter(BESIDE_REDISSON),
+                Owner::Client | Owner::Unknown => self.patience.min(self.longest_patience()),
+            };
+            let due = Moment::now().after(patience);
             budget.give_way_at(due, move || {
                 let levels = held.take().into_iter().map(|(_, level)| level);
                 let held = Held::Several {
@@ -125,7 +136,8 @@ impl Several<'_> {
         }
         let acquired = self.call.part(self.missing, at).acquire();
         budget.give_no_way();
-        if holds_some && self.held.borrow().is_empty() {
+        let has_given_way = holds_some && self.held.borrow().is_empty();
+        if has_given_way && owner != Owner::Redisson {
             self.patience = LONGEST_PATIENCE.min(self.patience * 2);
         }
         let level = acquired?;

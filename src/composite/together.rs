@@ -6,6 +6,7 @@
 use super::grouped::group;
 use super::{Call, Missing};
 use crate::base::clock::Moment;
+use crate::base::owner::OwnerId;
 use crate::engine::{
     Answer, Ask, HeldLock, LockCall, SingleLock, TicketLost, keep, take_without_request,
 };
@@ -31,8 +32,30 @@ pub(super) enum Together {
 #[derive(Clone, Copy)]
 pub(super) struct Refused {
     pub(super) at: usize,
-    /// Another client has it.
-    pub(super) by_other: bool,
+    pub(super) owner: Owner,
+}
+
+/// Who has a name that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// This process, or it is not known.
+    Unknown,
+    /// Another client of this library, or none: the name is reserved.
+    Client,
+    Redisson,
+}
+
+impl Owner {
+    /// The owner with this id, according to a reply to a client with this prefix.
+    fn of(id: &str, prefix: &str) -> Self {
+        if id.starts_with(prefix) {
+            Self::Unknown
+        } else if id.is_empty() || OwnerId::is_of_this_library(id) {
+            Self::Client
+        } else {
+            Self::Redisson
+        }
+    }
 }
 
 /// A name that is requested.
@@ -45,9 +68,9 @@ struct Asked<'a> {
 /// The first name, by its index, that was refused.
 type FirstRefused = Option<Refused>;
 
-fn note(first: &mut FirstRefused, at: usize, by_other: bool) {
+fn note(first: &mut FirstRefused, at: usize, owner: Owner) {
     if first.is_none_or(|first| at < first.at) {
-        *first = Some(Refused { at, by_other });
+        *first = Some(Refused { at, owner });
     }
 }
 
@@ -62,8 +85,8 @@ pub(super) fn ask<'a>(
         let call = call.part(missing, at);
         // A ticket that another thread of the process has counts as a refusal.
         let Some(claim) = call.lock.enter_queue(call.begun).claim else {
-            let by_other = false;
-            return Ok(Together::Refused(Refused { at, by_other }));
+            let owner = Owner::Unknown;
+            return Ok(Together::Refused(Refused { at, owner }));
         };
         entered.push(Asked { at, call, claim });
     }
@@ -75,12 +98,12 @@ pub(super) fn ask<'a>(
     for mut one in entered {
         if !call.budget.is_wait_over() && one.claim.has_pause() {
             // The wait for this name alone begins with the pause.
-            note(&mut refused, one.at, false);
+            note(&mut refused, one.at, Owner::Unknown);
         }
         match take_without_request(one.call, &mut one.claim) {
             Ok(Some(level)) => names.push((one.at, level)),
             Ok(None) => asked.push(one),
-            Err(TicketLost) => note(&mut refused, one.at, false),
+            Err(TicketLost) => note(&mut refused, one.at, Owner::Unknown),
         }
     }
     let requested = match refused.is_none() && !asked.is_empty() {
@@ -148,17 +171,17 @@ fn request<'a>(
                 granted.push((group, grant));
                 let first = &asked[group[0]];
                 first.call.lock.core.observer.counters.unreplicated.add(1);
-                note(refused, first.at, false);
+                note(refused, first.at, Owner::Unknown);
             }
-            Answer::TooLate(_) => note(refused, asked[group[0]].at, false),
+            Answer::TooLate(_) => note(refused, asked[group[0]].at, Owner::Unknown),
             Answer::Refused(refusal) => {
                 let one = &asked[group[refusal.at]];
-                let is_own = refusal.owner.starts_with(&*one.call.lock.core.owner_prefix);
-                note(refused, one.at, !is_own);
+                let owner = Owner::of(&refusal.owner, &one.call.lock.core.owner_prefix);
+                note(refused, one.at, owner);
             }
             // The wait for the first name alone goes on until its server replies.
             Answer::Failed(error @ Error::Unavailable { .. }) if !is_alone => {
-                note(refused, asked[group[0]].at, false);
+                note(refused, asked[group[0]].at, Owner::Unknown);
                 silent = silent.or(Some(error));
             }
             Answer::Failed(error) => failure = failure.or(Some(error)),

@@ -52,8 +52,8 @@ pub const DEAF_CLIENTS: &[Edit] = &[Edit::new(
 /// A call for several locks keeps some of them for as long as it waits for another one.
 pub const NAMES_KEPT: &[Edit] = &[Edit::new(
     "src/composite/several.rs",
-    "Moment::now().after(self.patience.min(self.longest_patience()))",
-    "Moment::NEVER",
+    "let due = Moment::now().after(patience);",
+    "let due = Moment::NEVER.before(patience);",
 )];
 
 /// After the lease of a dead holder, the client that asks first gets the lock.
