@@ -232,8 +232,8 @@ fn holds_of(wanted: Wanted, clients: usize, threads: usize) -> usize {
 fn threads_with_a_short_wait_have_at_least_half_of_what_as_many_clients_have() {
     for wanted in WANTED {
         let (mut clients, threads) = (holds_of(wanted, 6, 1), holds_of(wanted, 1, 6));
-        if let Wanted::Leased = wanted {
-            // It is not handed over, so one thread uses each turn of the client.
+        if let Wanted::Leased | Wanted::Permit = wanted {
+            // They are not handed over, so one thread uses each turn of the client.
             clients /= 6;
         }
         println!("{threads} holds of threads, {clients} of clients");
