@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::held::extend;
 use super::needed::combine;
 use super::{Call, Composite};
-use crate::engine::{HeldLock, SingleLock, check_tokens, note_level};
+use crate::engine::{HeldLock, SingleLock, check_tokens, push_level};
 use crate::error::{Error, Result};
 use crate::lease::Terms;
 use crate::local::Hold;
@@ -49,16 +49,7 @@ pub(super) fn add(
         return Err(TooFew { added, error });
     }
     let add = |Own { lock, hold, terms }: Own<'_>| {
-        // This thread may have waited for other locks, and a lease may have run out meanwhile.
-        hold.check()?;
-        let level = hold.push(terms)?;
-        note_level(&lock.core, &hold);
-        lock.core.observer.counters.reentries.add(1);
-        added.push(HeldLock {
-            core: Arc::clone(&lock.core),
-            hold,
-            level,
-        });
+        added.push(push_level(lock, hold, terms)?);
         Ok(())
     };
     let results: Vec<Result<()>> = own.into_iter().map(add).collect();

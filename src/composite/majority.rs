@@ -59,8 +59,8 @@ struct Rounds<'a> {
     /// While the servers are split, no client holds the lock. So also a call without a wait tries
     /// until one client has it, or until this moment.
     decided_by: Moment,
-    /// The servers that granted the lock to this thread while another owner held a majority. This thread
-    /// does not listen there: clients that wait would wake each other with their releases.
+    /// The servers that granted the lock to this thread while another owner held a majority. This
+    /// thread does not listen there: clients that wait would wake each other with their releases.
     minority_grants: BTreeSet<usize>,
     /// A refusal named this client as the owner, no release was known, and the thread asked again.
     has_asked_again: bool,
@@ -147,7 +147,7 @@ impl<'a> Rounds<'a> {
                 return Ok(None);
             }
             return Err(match replies.is_too_late {
-                true => too_late_error(self.call),
+                true => seats.seats[0].part.too_late_error(),
                 false => composite.joined(replies.failures, budget),
             });
         }
@@ -256,13 +256,6 @@ impl<'a> Rounds<'a> {
         held.sort_unstable_by_key(|held| held.left);
         held
     }
-}
-
-/// The error of a call whose grants arrived after the end of their leases.
-fn too_late_error(call: Call<'_>) -> Error {
-    let SingleLock { core, key, .. } = &call.composite.locks[0];
-    let cause = "every reply arrived after the lease that it granted had ended";
-    core.redis.unavailable(key, call.budget, cause.into())
 }
 
 /// The pause after `before` earlier pauses in a row, when the last round took `took`. A pause

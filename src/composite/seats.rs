@@ -15,9 +15,6 @@ use crate::protocol::Wish;
 use crate::request::Request;
 use crate::script::granted;
 
-/// What is left of the lease of a lock without an expiry: it can be deleted without a message.
-const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
-
 /// The servers of a majority in one call.
 pub(super) struct Seats<'a> {
     pub(super) call: Call<'a>,
@@ -80,7 +77,7 @@ impl<'a> Seats<'a> {
 
     /// Takes the tickets of all servers, and what came with them. False if the wait ends first.
     pub(super) fn take_tickets(&mut self) -> Result<bool> {
-        self.give_back(|_, seat| {
+        self.give_back(|seat| {
             seat.level
                 .as_ref()
                 .is_some_and(|level| level.check().is_err())
@@ -91,7 +88,7 @@ impl<'a> Seats<'a> {
                 self.take(at, claim);
                 continue;
             }
-            self.give_back(|_, _| true);
+            self.give_back(|_| true);
             let Some(claim) = wait_for_claim(part)? else {
                 return Ok(false);
             };
@@ -114,10 +111,9 @@ impl<'a> Seats<'a> {
     }
 
     /// Gives the tickets of these servers back, and what came with them.
-    fn give_back(&mut self, is_given: impl Fn(usize, &Seat<'_>) -> bool) {
-        let seats = self.seats.iter_mut().enumerate();
-        let given = seats.filter(|(at, seat)| is_given(*at, seat));
-        let levels = given.filter_map(|(_, seat)| {
+    fn give_back(&mut self, is_given: impl Fn(&Seat<'_>) -> bool) {
+        let given = self.seats.iter_mut().filter(|seat| is_given(seat));
+        let levels = given.filter_map(|seat| {
             seat.claim = None;
             seat.level.take()
         });
@@ -216,12 +212,10 @@ impl<'a> Seats<'a> {
                 Answer::TooLate(_) => replies.is_too_late = true,
                 Answer::Failed(error) => replies.failures.push(error),
                 Answer::Refused(refusal) => {
-                    let left = refusal.millis.map(Duration::from_millis);
-                    let prefix = &*seat.part.lock.core.owner_prefix;
                     replies.refused.push(HeldAt {
                         seat: at,
-                        left: left.unwrap_or(UNKNOWN_LEASE),
-                        is_of_client: refusal.owner.starts_with(prefix),
+                        left: refusal.left(),
+                        is_of_client: refusal.is_of_client(seat.part.lock),
                     });
                     budget.note_holder(refusal.owner);
                 }
@@ -238,7 +232,7 @@ impl<'a> Seats<'a> {
 
     /// Releases what this call has. Each server gets one request.
     pub(super) fn undo(&mut self) {
-        self.give_back(|_, seat| seat.level.is_some());
+        self.give_back(|seat| seat.level.is_some());
         let granted = self.seats.iter().filter_map(|seat| {
             let granted = seat.granted.as_ref()?;
             Some((seat.part, &granted.owner))

@@ -6,9 +6,8 @@
 use super::grouped::group;
 use super::{Call, Missing};
 use crate::base::clock::Moment;
-use crate::base::owner::OwnerId;
 use crate::engine::{
-    Answer, Ask, HeldLock, LockCall, SingleLock, TicketLost, keep, take_without_request,
+    Answer, Ask, HeldLock, LockCall, Refusal, SingleLock, TicketLost, keep, take_without_request,
 };
 use crate::error::{Error, Result};
 use crate::local::{Claim, Granted};
@@ -46,14 +45,14 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// The owner with this id, according to a reply to a client with this prefix.
-    fn of(id: &str, prefix: &str) -> Self {
-        if id.starts_with(prefix) {
+    /// Who has the lock, according to this refusal.
+    fn of(refusal: &Refusal, lock: &SingleLock) -> Self {
+        if refusal.is_of_client(lock) {
             Self::Unknown
-        } else if id.is_empty() || OwnerId::is_of_this_library(id) {
-            Self::Client
-        } else {
+        } else if refusal.is_foreign() {
             Self::Redisson
+        } else {
+            Self::Client
         }
     }
 }
@@ -176,8 +175,7 @@ fn request<'a>(
             Answer::TooLate(_) => note(refused, asked[group[0]].at, Owner::Unknown),
             Answer::Refused(refusal) => {
                 let one = &asked[group[refusal.at]];
-                let owner = Owner::of(&refusal.owner, &one.call.lock.core.owner_prefix);
-                note(refused, one.at, owner);
+                note(refused, one.at, Owner::of(&refusal, one.call.lock));
             }
             // The wait for the first name alone goes on until its server replies.
             Answer::Failed(error @ Error::Unavailable { .. }) if !is_alone => {

@@ -21,6 +21,9 @@ use crate::script::Call;
 /// even older copy acquired ends with its lease.
 const MAX_OLDER_IDS: usize = 7;
 
+/// What is left of the lease of a lock without an expiry: it can be deleted without a message.
+const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
+
 /// A request for a lock, or for several locks of one client in one slot: all of them or none.
 pub(crate) struct Ask<'a> {
     locks: List<&'a SingleLock>,
@@ -206,6 +209,21 @@ impl<'a> Ask<'a> {
 }
 
 impl Refusal {
+    /// What is left of the lease.
+    pub(crate) fn left(&self) -> Duration {
+        self.millis.map_or(UNKNOWN_LEASE, Duration::from_millis)
+    }
+
+    /// True if the owner is a client of Redisson.
+    pub(crate) fn is_foreign(&self) -> bool {
+        !self.owner.is_empty() && !OwnerId::is_of_this_library(&self.owner)
+    }
+
+    /// True if the owner is the client of this lock.
+    pub(crate) fn is_of_client(&self, lock: &SingleLock) -> bool {
+        self.owner.starts_with(&*lock.core.owner_prefix)
+    }
+
     /// True if the lock is kept for clients that were called, before this one.
     pub(super) fn is_reserved(&self) -> bool {
         self.owner.is_empty() && self.rank > Some(0)

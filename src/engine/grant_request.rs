@@ -1,4 +1,4 @@
-//! Requests about one grant, and what the watchdog is told of it.
+//! Requests about one grant, and the functions that give the watchdog its new schedule.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ pub(super) fn note_count(core: &Core, hold: &Hold) {
 
 /// Makes the watchdog read the schedule of a grant if this hold is due earlier than the watchdog
 /// knows, and write the hold count to Redis if the levels last.
-pub(crate) fn note_level(core: &Core, hold: &Hold) {
+pub(super) fn note_level(core: &Core, hold: &Hold) {
     if hold.is_due_earlier() {
         core.watchdog.reschedule(hold.grant().id());
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::single_lock::SingleLock;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
+use crate::error::Error;
 use crate::lease::Terms;
 use crate::local::LockId;
 
@@ -25,5 +26,12 @@ impl LockCall<'_> {
     /// When the lease ends of a request that is executed now.
     pub(crate) fn lease_ends(self) -> Moment {
         Moment::now().after(Duration::from_millis(self.terms.millis))
+    }
+
+    /// The error of a call whose grants all arrived after the end of their lease.
+    pub(crate) fn too_late_error(self) -> Error {
+        let SingleLock { core, key, .. } = self.lock;
+        let cause = "every reply arrived after the lease that it granted had ended";
+        core.redis.unavailable(key, self.budget, cause.into())
     }
 }

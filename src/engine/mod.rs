@@ -1,13 +1,12 @@
 //! One lock at one server: acquire, wait, release, extend, inspect. Only a request (`ask`) may be
-//! for several locks of one slot. A kind of lock is a
-//! [`Kind`](crate::protocol::Kind). Locks of several names or servers are in
+//! for several locks of one slot. A kind of lock is a [`Kind`](crate::protocol::Kind). Locks of several names or servers are in
 //! [`composite`](crate::composite).
 //!
 //! | file | duty |
 //! |---|---|
 //! | `single_lock` | a lock: its name, client and kind, and whether a call for it is valid |
 //! | `held_lock` | a level of a lock that is held |
-//! | `grant_request` | requests about one grant, and what the watchdog is told of it |
+//! | `grant_request` | requests about one grant; gives the watchdog its new schedule |
 //! | `lock_call` | one call that acquires a lock |
 //! | `ask` | a request for a lock, its reply, and what undoes it |
 //! | `local_wait` | waits in the local queue for the ticket |
@@ -31,9 +30,11 @@ mod release;
 mod single_lock;
 mod wait;
 
-pub(crate) use acquire::{TicketLost, check_tokens, end_wait, keep, take_without_request};
-pub(crate) use ask::{Answer, Ask};
-pub(crate) use grant_request::{GrantReply, note_level};
+pub(crate) use acquire::{
+    TicketLost, check_tokens, end_wait, keep, push_level, take_without_request,
+};
+pub(crate) use ask::{Answer, Ask, Refusal};
+pub(crate) use grant_request::GrantReply;
 pub(crate) use held_lock::{HeldLock, misused, refused};
 pub(crate) use inspect::{force_unlock, inspect};
 pub(crate) use local_wait::{give_up, no_reply, wait_for_claim};

@@ -251,11 +251,4 @@ impl<'a> Acquisition<'a> {
         self.give_up();
         give_up(self.claim, self.call.lock);
     }
-
-    /// The error of a call whose grants all arrived after the end of their lease.
-    pub(super) fn too_late_error(&self) -> Error {
-        let SingleLock { core, key, .. } = self.call.lock;
-        let cause = "every reply arrived after the lease that it granted had ended";
-        core.redis.unavailable(key, self.call.budget, cause.into())
-    }
 }

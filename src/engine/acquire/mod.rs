@@ -36,7 +36,7 @@ use acquisition::{Acquisition, First, Traces};
 
 pub(crate) use begin::{TicketLost, keep, take_without_request};
 use own::add_level;
-pub(crate) use own::check_tokens;
+pub(crate) use own::{check_tokens, push_level};
 
 impl SingleLock {
     /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.

@@ -50,9 +50,19 @@ pub(crate) fn add_level(
     if !held.hold.covers(terms) {
         held.extend(terms.millis, budget)?;
     }
-    held.hold.check()?;
-    let level = held.hold.push(terms)?;
-    note_level(&held.core, &held.hold);
-    held.core.observer.counters.reentries.add(1);
-    Ok(HeldLock { level, ..held })
+    push_level(lock, held.hold, terms)
+}
+
+/// Adds a level to a hold whose lease is long enough for it.
+pub(crate) fn push_level(lock: &SingleLock, hold: Arc<Hold>, terms: Terms) -> Result<HeldLock> {
+    // A lease may have run out meanwhile.
+    hold.check()?;
+    let level = hold.push(terms)?;
+    note_level(&lock.core, &hold);
+    lock.core.observer.counters.reentries.add(1);
+    Ok(HeldLock {
+        core: Arc::clone(&lock.core),
+        hold,
+        level,
+    })
 }

@@ -16,9 +16,6 @@ use crate::error::{LostReason, Result};
 use crate::observe::tell;
 use crate::request::{Request, request_one};
 
-/// What is left of the lease of a lock without an expiry: it can be deleted without a message.
-const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
-
 /// Bounds of the pauses while this client releases the lock.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -78,7 +75,7 @@ impl Acquisition<'_> {
                 self.after_unreplicated(&granted.owner, confirmed, is_over)?;
                 Ok(None)
             }
-            Answer::TooLate(_) if is_over => Err(self.too_late_error()),
+            Answer::TooLate(_) if is_over => Err(self.call.too_late_error()),
             Answer::TooLate(owner) => {
                 self.late = Some(owner);
                 Ok(None)
@@ -195,7 +192,7 @@ impl Acquisition<'_> {
             return Ok(None);
         }
         if held.is_own {
-            return Err(self.too_late_error());
+            return Err(self.call.too_late_error());
         }
         if !self.awaits_own_release(&held) {
             return Ok(Some(RoundEnd::WaitIsOver));
@@ -238,8 +235,14 @@ impl Acquisition<'_> {
 
     /// Evaluates a refusal.
     fn note_refusal(&mut self, refusal: Refusal) -> HeldByOther {
-        let SingleLock { core, kind, .. } = self.call.lock;
+        let (lock, kind) = (self.call.lock, self.call.lock.kind);
         let is_reserved = kind.is_exclusive && refusal.is_reserved();
+        let has_no_owner = refusal.millis.is_none() && !kind.is_exclusive;
+        let left = match is_reserved || has_no_owner {
+            true => LONGEST,
+            false => refusal.left(),
+        };
+        let (is_foreign, is_of_client) = (refusal.is_foreign(), refusal.is_of_client(lock));
         let Refusal {
             millis,
             owner,
@@ -248,17 +251,9 @@ impl Acquisition<'_> {
             asked,
             ..
         } = refusal;
-        let has_no_owner = millis.is_none() && !kind.is_exclusive;
-        let left = match millis {
-            _ if is_reserved => LONGEST,
-            Some(millis) => Duration::from_millis(millis),
-            None if has_no_owner => LONGEST,
-            None => UNKNOWN_LEASE,
-        };
         // The client that was called may not answer.
         let reserved_for = millis.filter(|_| is_reserved);
         self.note_line(rank, has_no_owner);
-        let is_foreign = !owner.is_empty() && !OwnerId::is_of_this_library(&owner);
         // A client of Redisson does not call the line. So the first two clients listen to its
         // release.
         let is_near = is_foreign && matches!(rank, Some(0 | 1));
@@ -270,7 +265,7 @@ impl Acquisition<'_> {
             pending: reserved_for.map(Duration::from_millis),
             asked,
             is_own: self.late.as_ref().map(OwnerId::as_str) == Some(&owner),
-            is_of_client: owner.starts_with(&*core.owner_prefix),
+            is_of_client,
         };
         if is_foreign {
             self.claim.refused_by(owner.clone());
