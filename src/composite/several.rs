@@ -8,6 +8,10 @@
 //! A thread that holds one of the names may wait for another one. So the call gives way: after
 //! [`PATIENCE`] it returns what it holds, and only waits for the name that is missing. Each time,
 //! its patience is doubled, so that it gets its names where each wait is long.
+//!
+//! A client of Redisson acquires its names in another order, and holds them while it waits. While it
+//! has the name that is awaited, the call holds its names in any order, for [`BESIDE_REDISSON`] at
+//! first.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,9 +34,9 @@ const PATIENCE: Duration = Duration::from_millis(1400);
 /// For how long they are held at most.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(64);
 
-/// For how long they are held, about, while a client of Redisson has the one that is awaited. That
-/// may wait for one of these: it acquires its names in any order, and one by one.
-const BESIDE_REDISSON: Duration = Duration::from_millis(50);
+/// For how long, about, names are held at first while a client of Redisson has the one that is
+/// awaited. It may wait for one of these, and then neither goes on before this call gives way.
+const BESIDE_REDISSON: Duration = Duration::from_millis(4);
 
 /// One call that acquires several names.
 struct Several<'a> {
@@ -41,6 +45,7 @@ struct Several<'a> {
     /// The action that gives way takes them out.
     held: Rc<RefCell<Vec<HeldName>>>,
     patience: Duration,
+    beside_redisson: Duration,
 }
 
 /// Acquires these names, which the thread does not hold; `None` if the budget ends first.
@@ -50,6 +55,7 @@ pub(super) fn acquire(call: Call<'_>, missing: &[Missing<'_>]) -> Result<Option<
         missing,
         held: Rc::default(),
         patience: PATIENCE,
+        beside_redisson: BESIDE_REDISSON,
     };
     let is_acquired = several.run();
     let mut held = several.held.take();
@@ -113,17 +119,21 @@ impl Several<'_> {
 
     /// Waits for one name. False if the wait ends first.
     fn wait_for(&mut self, at: usize, owner: Owner) -> Result<bool> {
-        self.give_back(|(other, _)| *other > at);
+        // Redisson acquires its names in any order, so the order prevents nothing beside it. It
+        // releases them one by one: this name follows soon if a later one was just acquired.
+        if owner != Owner::Redisson {
+            self.give_back(|(other, _)| *other > at);
+        }
         let Call { budget, .. } = self.call;
         let holds_some = !self.held.borrow().is_empty();
         if holds_some {
             let held = Rc::clone(&self.held);
             let (timeout, end) = (self.call.core.command_timeout, budget.call_deadline());
             let patience = match owner {
-                Owner::Redisson => jitter(BESIDE_REDISSON),
-                Owner::Client | Owner::Unknown => self.patience.min(self.longest_patience()),
+                Owner::Redisson => jitter(self.beside_redisson),
+                Owner::Client | Owner::Unknown => self.patience,
             };
-            let due = Moment::now().after(patience);
+            let due = Moment::now().after(patience.min(self.longest_patience()));
             budget.give_way_at(due, move || {
                 let levels = held.take().into_iter().map(|(_, level)| level);
                 let held = Held::Several {
@@ -137,8 +147,12 @@ impl Several<'_> {
         let acquired = self.call.part(self.missing, at).acquire();
         budget.give_no_way();
         let has_given_way = holds_some && self.held.borrow().is_empty();
-        if has_given_way && owner != Owner::Redisson {
-            self.patience = LONGEST_PATIENCE.min(self.patience * 2);
+        match owner {
+            _ if !has_given_way => {}
+            Owner::Redisson => self.beside_redisson = PATIENCE.min(self.beside_redisson * 2),
+            Owner::Client | Owner::Unknown => {
+                self.patience = LONGEST_PATIENCE.min(self.patience * 2);
+            }
         }
         let level = acquired?;
         budget.set_unanswered_since(None);

@@ -43,7 +43,7 @@ use super::methods::*;
 ///
 /// Calls cannot wait for each other in a circle, in whatever order the names are given: all calls
 /// wait in one order. Programs in other languages may use any order, too: while a client of Redisson
-/// has the name that a call waits for, the call holds others for about 50 ms only.
+/// has the name that a call waits for, the call holds others for a few milliseconds at first.
 ///
 /// This does not protect two threads that hold one name each, and then acquire that of the other.
 /// Acquire all names in one call.
