@@ -11,7 +11,7 @@
 -- reply[i]      after how many milliseconds the client looks again; 0: nothing is left to look
 --               after; -1: the thread has to ask, because the client has no place, because the line
 --               cannot be used, because the client has to listen to the channel for releases, because
---               it has not answered a call for permits, or because leases of permits have ended: its
+--               it was called and has not answered, or because leases of permits have ended: its
 --               request makes them available
 --
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
@@ -45,8 +45,8 @@ local function is_of_redisson(lock, mode)
     return holder and not is_of_this_library(holder)
 end
 
--- Looks after the line of a lock. Returns for how many milliseconds a call is valid that has no
--- answer; nil without one; -1 if the thread has to ask.
+-- Looks after the line of a lock. Returns for how many milliseconds a call of other clients is valid
+-- that has no answer; nil without one; -1 if the thread has to ask.
 local function look_at_lock(lock, line, place, follows, listens)
     local first, called = first_in(line)
     local mode = redis.pcall('hget', lock, 'mode')
@@ -83,6 +83,10 @@ local function look_at_lock(lock, line, place, follows, listens)
         return place ~= '' and -1 or nil
     end
     local _, now_called = first_in(line)
+    if now_called and is_among_called(line, place, now_called) then
+        -- The message may be lost.
+        return -1
+    end
     return now_called and math.ceil(time_left(now_called) / 1000)
 end
 

@@ -38,6 +38,43 @@ fn a_client_behind_silent_ones_gets_a_lock_that_a_living_client_released() {
     });
 }
 
+/// No message arrives, so the looks of the waiting clients have to find each release.
+#[test]
+fn clients_that_hear_no_message_take_a_free_lock_within_a_few_seconds_each() {
+    const CLIENTS: usize = 3;
+    let hand_round = |(holder, waiter): (Make, Make)| {
+        let server = Server::start();
+        let name = unique("unheard");
+        let proxies: Vec<_> = (0..CLIENTS)
+            .map(|_| proxy::before(&server.address()))
+            .collect();
+        let held = hold_by(holder, &client(&server.url()), &name);
+        thread::scope(|scope| {
+            let waiting: Vec<_> = proxies
+                .iter()
+                .map(|proxy| {
+                    proxy.on_message(|_, _| false);
+                    let lock = waiter(&client(&proxy.url()), &name);
+                    scope.spawn(move || pair(&*lock))
+                })
+                .collect();
+            eventually("all to wait", || is_waiting(&server, &name, CLIENTS));
+            held.unlock().unwrap();
+            let each = millis(3_000) * u32::try_from(CLIENTS).unwrap();
+            within(each + SLIP.get(), "all locks", || {
+                for waiting in waiting {
+                    waiting.join().unwrap();
+                }
+            });
+        });
+    };
+    thread::scope(|scope| {
+        for kinds in KINDS {
+            scope.spawn(move || hand_round(kinds));
+        }
+    });
+}
+
 /// An eviction policy takes it, or another program deletes it. Meanwhile other clients use the lock.
 #[test]
 fn the_first_clients_of_a_lost_line_ask_within_a_few_seconds() {
