@@ -7,16 +7,10 @@ use crate::base::clock::Moment;
 use crate::lease::{Renewals, Terms, drift};
 use crate::watchdog::{Schedule, slack};
 
-/// The levels of a hold, and the lease of its grant by the local clock.
-#[derive(Debug)]
-pub(super) struct LeaseState {
-    pub(super) levels: Levels,
-    pub(super) times: LeaseTimes,
-}
-
-/// The lease of a grant by the local clock.
+/// The lease of a grant by the local clock. Each hold on the grant has a copy, from which its
+/// [levels](Levels) decide when it is renewed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LeaseTimes {
+pub(super) struct LeaseState {
     /// When the last request was sent whose reply confirmed the grant.
     pub(super) confirmed: Moment,
     /// A request that is sent from this moment on has to confirm the grant; `ZERO`: none is wanted.
@@ -37,17 +31,17 @@ pub(super) enum Action {
     LimitReached,
 }
 
-impl LeaseTimes {
+impl LeaseState {
     /// The lease that Redis granted to a request that was sent after `asked`.
-    pub(super) fn new(lease: Duration, asked: Moment) -> Self {
-        let mut times = Self {
+    pub(super) fn new(length: Duration, asked: Moment) -> Self {
+        let mut lease = Self {
             confirmed: asked,
             wanted: Moment::ZERO,
             expires: asked,
             lease_ends: asked,
         };
-        times.granted(asked, lease);
-        times
+        lease.granted(asked, length);
+        lease
     }
 
     /// Records that Redis prolonged the lease by a request that was sent after `asked`.
@@ -81,39 +75,19 @@ impl LeaseTimes {
     }
 }
 
+/// The lease as the levels of a hold need it.
 impl LeaseState {
-    /// The lease of a hold whose first level has these terms.
-    pub(super) fn new(times: LeaseTimes, terms: Terms) -> Self {
-        let levels = Levels::new(terms);
-        Self { levels, times }
-    }
-
-    /// When the hold ends in this process.
-    pub(super) fn expires(&self) -> Moment {
-        self.times.expires
-    }
-
     /// True if a further level with these terms needs no longer lease: the rest is long enough, or
     /// renewals keep it as long as the level needs.
-    pub(super) fn covers(&self, terms: Terms, now: impl FnOnce() -> Moment) -> bool {
+    pub(super) fn covers(
+        &self,
+        levels: &Levels,
+        terms: Terms,
+        now: impl FnOnce() -> Moment,
+    ) -> bool {
         let is_renewed = terms.renewals != Renewals::None;
-        is_renewed && self.levels.longest_renewed() >= terms.millis
-            || self.times.lease_ends >= now().after(Duration::from_millis(terms.millis))
-    }
-
-    /// True if renewals without a limit keep it as long as these terms need.
-    pub(super) fn keeps(&self, terms: Terms) -> bool {
-        self.levels.longest_unlimited() >= terms.millis
-    }
-
-    /// Records the reply to a renewal that was sent after `asked`. With 0 `millis`, Redis only
-    /// confirmed that it has the grant. If it `is_limited`, it counts against the limit of
-    /// renewals.
-    pub(super) fn renewed(&mut self, asked: Moment, millis: u64, is_limited: bool) {
-        if millis > 0 && is_limited {
-            self.levels.renewed();
-        }
-        self.times.granted(asked, Duration::from_millis(millis));
+        is_renewed && levels.longest_renewed() >= terms.millis
+            || self.lease_ends >= now().after(Duration::from_millis(terms.millis))
     }
 
     /// When the watchdog next handles the grant. `due` is at the latest:
@@ -122,18 +96,17 @@ impl LeaseState {
     /// * two thirds of a lease after the grant was last confirmed, also if the lease was extended;
     /// * at the end of the lease;
     /// * at once, if a confirmation is wanted.
-    pub(super) fn schedule(&self) -> Schedule {
-        let pace = self.levels.pace();
-        let is_fixed = self.levels.are_fixed();
-        let renew_by = if is_fixed {
-            self.times.expires
-        } else {
-            self.renew_by()
+    pub(super) fn schedule(&self, levels: &Levels) -> Schedule {
+        let pace = levels.pace();
+        let is_fixed = levels.are_fixed();
+        let renew_by = match is_fixed {
+            true => self.expires,
+            false => self.renew_by(pace),
         };
         Schedule {
-            due: self.confirm_again().min(renew_by),
-            unconfirmed: self.times.confirmed,
-            ends: self.times.expires,
+            due: self.confirm_again(pace).min(renew_by),
+            unconfirmed: self.confirmed,
+            ends: self.expires,
             lease: (!is_fixed).then_some(pace),
             retry: slack(pace).max(Duration::from_millis(2)),
         }
@@ -142,15 +115,16 @@ impl LeaseState {
     /// What the watchdog does at `now` for a grant that has not ended. What is due within [`slack`]
     /// is done now. A fixed lease is never renewed, but confirmed once, so that the holder learns
     /// of a deleted lock.
-    pub(super) fn action_at(&self, now: Moment) -> Action {
-        let soon = now.after(slack(self.levels.pace()));
-        let confirm_again = self.confirm_again();
-        if !self.levels.are_fixed() && self.renew_by() <= soon {
-            match self.levels.are_used_up() {
+    pub(super) fn action_at(&self, levels: &Levels, now: Moment) -> Action {
+        let pace = levels.pace();
+        let soon = now.after(slack(pace));
+        let confirm_again = self.confirm_again(pace);
+        if !levels.are_fixed() && self.renew_by(pace) <= soon {
+            match levels.are_used_up() {
                 true => Action::LimitReached,
-                false => Action::Renew(self.levels.lease_millis()),
+                false => Action::Renew(levels.lease_millis()),
             }
-        } else if confirm_again <= soon && confirm_again < self.times.expires {
+        } else if confirm_again <= soon && confirm_again < self.expires {
             Action::Renew(0)
         } else {
             Action::Wait
@@ -159,19 +133,17 @@ impl LeaseState {
 
     /// Before the last third of the lease begins. The allowance for drift shortens that third, so
     /// it does not make renewals earlier.
-    fn renew_by(&self) -> Moment {
-        let pace = self.levels.pace();
+    fn renew_by(&self, pace: Duration) -> Moment {
         let last_third = (pace / 3).saturating_sub(drift(pace));
-        self.times.expires.before(last_third + slack(pace))
+        self.expires.before(last_third + slack(pace))
     }
 
     /// When the grant is confirmed although nothing else is due.
-    fn confirm_again(&self) -> Moment {
-        if self.times.confirmed < self.times.wanted {
+    fn confirm_again(&self, pace: Duration) -> Moment {
+        if self.confirmed < self.wanted {
             return Moment::ZERO;
         }
-        let pace = self.levels.pace();
-        self.times.confirmed.after(pace / 3 * 2).before(slack(pace))
+        self.confirmed.after(pace / 3 * 2).before(slack(pace))
     }
 }
 

@@ -123,8 +123,12 @@ impl Levels {
         !std::mem::replace(&mut self.are_abandoned, true)
     }
 
-    /// Counts a renewal against the limits of all levels.
-    pub(super) fn renewed(&mut self) {
+    /// Counts a renewal for this many milliseconds against the limits of all levels. With 0, Redis
+    /// only confirmed the lock.
+    pub(super) fn renewed(&mut self, millis: u64) {
+        if millis == 0 {
+            return;
+        }
         for level in &mut self.held {
             if let Renewals::Left(n) = &mut level.terms.renewals {
                 *n = n.saturating_sub(1);
@@ -203,7 +207,7 @@ mod tests {
         let mut levels = Levels::new(terms(1000, Renewals::Left(2)));
         for _ in 0..2 {
             assert!(!levels.are_used_up());
-            levels.renewed();
+            levels.renewed(1000);
         }
         assert!(levels.are_used_up() && !levels.are_fixed());
         let unlimited = levels.push(terms(1000, Renewals::Unlimited));

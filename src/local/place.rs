@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::lease_state::LeaseTimes;
+use super::lease_state::LeaseState;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
@@ -27,7 +27,7 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 struct PlaceState {
-    times: LeaseTimes,
+    lease: LeaseState,
     end: Option<PlaceEnd>,
 }
 
@@ -49,14 +49,14 @@ impl Place {
         asked: Moment,
         unparker: Unparker,
     ) -> Self {
-        let times = LeaseTimes::new(lasts, asked);
+        let lease = LeaseState::new(lasts, asked);
         Self {
             id: next_target_id(),
             key,
             call,
             lasts,
             unparker,
-            state: Mutex::new(PlaceState { times, end: None }),
+            state: Mutex::new(PlaceState { lease, end: None }),
         }
     }
 
@@ -75,12 +75,12 @@ impl Place {
 
     /// When Redis may have confirmed it last.
     pub(crate) fn confirmed(&self) -> Moment {
-        self.state.lock().times.confirmed
+        self.state.lock().lease.confirmed
     }
 
     /// Records that Redis confirmed it by the reply to a request that was sent after `asked`.
     pub(crate) fn confirm(&self, asked: Moment) {
-        self.state.lock().times.granted(asked, self.lasts);
+        self.state.lock().lease.granted(asked, self.lasts);
     }
 
     /// Ends it after a reply of Redis, and wakes its thread.
@@ -98,9 +98,9 @@ impl Place {
 /// A shutdown wakes its thread, which ends the place itself.
 impl Renew for Place {
     fn schedule(&self) -> Schedule {
-        let LeaseTimes {
+        let LeaseState {
             confirmed, expires, ..
-        } = self.state.lock().times;
+        } = self.state.lock().lease;
         Schedule {
             due: confirmed.after(self.lasts / 3),
             unconfirmed: Moment::NEVER,
@@ -138,14 +138,14 @@ impl Renew for Place {
     }
 
     fn lease_ends(&self) -> Moment {
-        self.state.lock().times.lease_ends
+        self.state.lock().lease.lease_ends
     }
 }
 
 #[cfg(feature = "testing")]
 impl crate::base::test_clock::Skip for Place {
     fn skip(&self, time: Duration) {
-        self.state.lock().times.shift_back(time);
+        self.state.lock().lease.shift_back(time);
     }
 }
 

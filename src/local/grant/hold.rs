@@ -11,9 +11,10 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
-use crate::local::lease_state::LeaseTimes;
+use crate::local::lease_state::{Action, LeaseState};
 use crate::local::levels::{LevelId, Levels};
 use crate::observe::{Counters, HoldSpan};
+use crate::watchdog::Schedule;
 
 impl Hold {
     pub(crate) const FIRST_LEVEL: LevelId = Levels::FIRST;
@@ -84,7 +85,7 @@ impl Hold {
 
     fn left_at(&self, now: Moment) -> Result<Duration> {
         let state = self.unless_ended()?;
-        let left = state.lease.expires().since(now);
+        let left = state.lease.expires.since(now);
         match left.is_zero() {
             true => Err(self.lost_error(LostReason::Expired)),
             false => Ok(left),
@@ -135,7 +136,7 @@ impl Hold {
 
     /// The number of levels that are not unlocked, also after a loss.
     pub(in crate::local) fn levels(&self) -> u32 {
-        self.state.lock().lease.levels.count()
+        self.state.lock().levels.count()
     }
 
     /// The number of levels without a guard that are not unlocked yet, also after a loss.
@@ -143,33 +144,34 @@ impl Hold {
         let state = self.state.lock();
         match state.is_unlocked() {
             true => 0,
-            false => state.lease.levels.unguarded(),
+            false => state.levels.unguarded(),
         }
     }
 
     /// Marks a level as one that only its guard removes.
     pub(crate) fn guard(&self, level: LevelId) {
-        self.state.lock().lease.levels.guard(level);
+        self.state.lock().levels.guard(level);
     }
 
     /// True if a further level with these terms needs no request to Redis.
     pub(crate) fn covers(&self, terms: Terms) -> bool {
-        self.state.lock().lease.covers(terms, Moment::now)
+        let state = self.state.lock();
+        state.lease.covers(&state.levels, terms, Moment::now)
     }
 
-    pub(super) fn times(&self) -> LeaseTimes {
-        self.state.lock().lease.times
+    pub(super) fn lease(&self) -> LeaseState {
+        self.state.lock().lease
     }
 
     /// When it ends in this process unless it is renewed.
     pub(crate) fn expires(&self) -> Moment {
-        self.state.lock().lease.expires()
+        self.state.lock().lease.expires
     }
 
     /// True if the watchdog has to read the schedule of the grant again, because this hold is due
     /// earlier than by the schedule that the watchdog has. Does not consider the hold count.
     pub(crate) fn is_due_earlier(&self) -> bool {
-        let due = self.state.lock().lease.schedule().due;
+        let due = self.state.lock().schedule().due;
         due < self.grant().watched_until()
     }
 
@@ -181,7 +183,7 @@ impl Hold {
 
     /// Adds a level, unless the hold has ended. The caller has checked it.
     pub(crate) fn push(&self, terms: Terms) -> Result<LevelId> {
-        Ok(self.unless_ended()?.lease.levels.push(terms))
+        Ok(self.unless_ended()?.levels.push(terms))
     }
 
     /// Makes the release leave the lock in Redis for `millis`, under another owner id. Of several
@@ -205,7 +207,7 @@ impl Hold {
         if state.is_unlocked() {
             return Unlocked::NotHeld;
         }
-        let levels = &mut state.lease.levels;
+        let levels = &mut state.levels;
         let left = match unlocks {
             Unlocks::Level(level) => levels.pop(Some(level)),
             Unlocks::Newest => levels.pop(None),
@@ -226,7 +228,7 @@ impl Hold {
                     },
                     Unlocks::Level(_) | Unlocks::Newest => HoldEnd::Released,
                 });
-                of_grant.leave(self, state.lease.times);
+                of_grant.leave(self, state.lease);
                 Unlocked::Last
             }
             (Some(_), _) => Unlocked::Inner,
@@ -258,6 +260,14 @@ impl Hold {
 }
 
 impl HoldState {
+    pub(super) fn schedule(&self) -> Schedule {
+        self.lease.schedule(&self.levels)
+    }
+
+    pub(super) fn action_at(&self, now: Moment) -> Action {
+        self.lease.action_at(&self.levels, now)
+    }
+
     /// True if the thread has unlocked the last level.
     pub(super) fn is_unlocked(&self) -> bool {
         matches!(

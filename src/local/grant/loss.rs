@@ -94,7 +94,7 @@ impl Hold {
         let Some(this) = state.live().find(is_this) else {
             return;
         };
-        state.leave(self, self.times());
+        state.leave(self, self.lease());
         if !state.is_held() {
             state.usage = Usage::Ended;
         }

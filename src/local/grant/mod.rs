@@ -32,8 +32,8 @@ use parking_lot::Mutex;
 pub(super) use loss::Losses;
 pub(crate) use quorum::Quorum;
 
-use super::lease_state::{LeaseState, LeaseTimes};
-use super::levels::LevelId;
+use super::lease_state::LeaseState;
+use super::levels::{LevelId, Levels};
 use super::loss_notifier::LossNotifier;
 use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
@@ -93,7 +93,7 @@ pub(crate) struct Grant {
 struct GrantState {
     usage: Usage,
     /// The lease of the last hold that has ended.
-    times: LeaseTimes,
+    lease: LeaseState,
     /// Until when Redis may keep the lock: the latest end of all leases, also of those of levels
     /// and holds that have ended.
     lease_ends: Moment,
@@ -183,7 +183,8 @@ struct HoldState {
     number: u64,
     token: Option<u64>,
     since: Moment,
-    /// The levels that are not unlocked, also after a loss, and their lease.
+    /// The levels that are not unlocked, also after a loss.
+    levels: Levels,
     lease: LeaseState,
     end: Option<HoldEnd>,
     /// They are notified of the loss.
@@ -268,7 +269,7 @@ impl Grant {
             is_noted: AtomicBool::new(false),
             state: Mutex::new(GrantState {
                 usage: Usage::Free,
-                times: LeaseTimes::new(lease, asked),
+                lease: LeaseState::new(lease, asked),
                 lease_ends: asked.after(lease),
                 holds: 0,
                 tokens: granted.tokens.clone(),

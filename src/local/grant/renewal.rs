@@ -26,11 +26,11 @@ const RETRY_IDLE: Duration = Duration::from_millis(10);
 
 impl GrantState {
     pub(super) fn schedule_without_count(&self) -> Schedule {
-        let schedules = self.live().map(|hold| hold.state.lock().lease.schedule());
+        let schedules = self.live().map(|hold| hold.state.lock().schedule());
         if let Some(schedule) = schedules.reduce(Schedule::earlier) {
             return schedule;
         }
-        let ends = self.times.expires;
+        let ends = self.lease.expires;
         Schedule {
             due: match self.usage {
                 Usage::Idle(until) => until.min(ends),
@@ -48,8 +48,8 @@ impl GrantState {
     fn ended(&self, now: Moment) -> List<(Arc<Hold>, LostReason)> {
         let ended = self.live().filter_map(|hold| {
             let state = hold.state.lock();
-            let action = state.lease.action_at(now);
-            let reason = match state.lease.expires() <= now {
+            let action = state.action_at(now);
+            let reason = match state.lease.expires <= now {
                 true => LostReason::Expired,
                 false if action == Action::LimitReached => LostReason::RenewalLimit,
                 false => return None,
@@ -67,7 +67,7 @@ impl GrantState {
             return Moment::NEVER;
         };
         let seen = *self.seen.get_or_insert_with(Moment::now);
-        hold.times().confirmed.max(seen)
+        hold.lease().confirmed.max(seen)
     }
 
     /// When the count is written although nothing else is due. Only a hold has a count.
@@ -80,9 +80,7 @@ impl GrantState {
 
     /// What has to be sent to Redis for the holds: the new lease in milliseconds, and the count.
     fn to_renew(&self, now: Moment) -> Option<(u64, u32)> {
-        let actions = self
-            .live()
-            .map(|hold| hold.state.lock().lease.action_at(now));
+        let actions = self.live().map(|hold| hold.state.lock().action_at(now));
         let renewals = actions.filter_map(|action| match action {
             Action::Renew(millis) => Some(millis),
             Action::Wait | Action::LimitReached => None,
@@ -102,9 +100,8 @@ impl Grant {
         if !self.kind.is_exclusive {
             return;
         }
-        let is_new = |hold: &Arc<Hold>| {
-            hold.liveness.has_ended() && hold.state.lock().lease.levels.abandon()
-        };
+        let is_new =
+            |hold: &Arc<Hold>| hold.liveness.has_ended() && hold.state.lock().levels.abandon();
         let abandoned: List<_> = self.state.lock().live().filter(is_new).collect();
         for hold in abandoned {
             let lock = hold.key.shared_name();
@@ -226,7 +223,7 @@ impl Renew for Grant {
     fn confirm_now(&self) {
         let now = Moment::now();
         for hold in self.state.lock().live() {
-            hold.state.lock().lease.times.wanted = now;
+            hold.state.lock().lease.wanted = now;
         }
     }
 
@@ -248,7 +245,7 @@ impl Renew for Grant {
         match state.usage {
             Usage::Ended => return,
             Usage::Held(_) => {}
-            Usage::Free | Usage::Idle(_) => state.times.granted(asked, lease),
+            Usage::Free | Usage::Idle(_) => state.lease.granted(asked, lease),
         }
         state.lease_ends = state.lease_ends.max(asked.after(lease));
         for hold in state.live() {
@@ -259,10 +256,13 @@ impl Renew for Grant {
             // or for a level that is unlocked meanwhile.
             let is_for_others = match done.hold {
                 Some(hold) => hold != number,
-                None => state.lease.levels.are_fixed(),
+                None => state.levels.are_fixed(),
             };
             let millis = if is_for_others { 0 } else { done.millis };
-            state.lease.renewed(asked, millis, is_limited);
+            if is_limited {
+                state.levels.renewed(millis);
+            }
+            state.lease.granted(asked, Duration::from_millis(millis));
         }
         if let Some(count) = done.count {
             (state.written, state.count_changed) = (count, None);

@@ -11,9 +11,9 @@ impl Skip for Grant {
         let state = &mut *self.state.lock();
         let lost = state.lost.iter().filter_map(Weak::upgrade);
         for hold in state.live().chain(lost) {
-            hold.state.lock().lease.times.shift_back(time);
+            hold.state.lock().lease.shift_back(time);
         }
-        state.times.shift_back(time);
+        state.lease.shift_back(time);
         state.lease_ends = state.lease_ends.before(time);
         state.seen = state.seen.map(|since| since.before(time));
         state.count_changed = state.count_changed.map(|since| since.before(time));

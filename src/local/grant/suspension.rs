@@ -13,7 +13,7 @@ impl Hold {
     /// it is not suspended.
     pub(crate) fn terms_to_resume(&self) -> Option<Terms> {
         let state = self.state.lock();
-        let levels = &state.lease.levels;
+        let levels = &state.levels;
         matches!(state.end, Some(HoldEnd::Suspended { .. })).then(|| Terms {
             millis: levels.lease_millis(),
             renewals: match levels.are_fixed() {
@@ -30,10 +30,10 @@ impl Hold {
     pub(in crate::local) fn resume(self: &Arc<Self>, other: &Self) -> Option<LostReason> {
         let grant = other.grant();
         let mut of_grant = grant.state.lock();
-        let (number, token, since, times, end) = {
+        let (number, token, since, lease, end) = {
             let other = other.state.lock();
-            let (times, end) = (other.lease.times, other.end);
-            (other.number, other.token, other.since, times, end)
+            let (lease, end) = (other.lease, other.end);
+            (other.number, other.token, other.since, lease, end)
         };
         let kept = {
             let mut state = self.state.lock();
@@ -42,7 +42,7 @@ impl Hold {
             };
             state.grant = Arc::clone(&grant);
             (state.number, state.token, state.since) = (number, token, since);
-            (state.lease.times, state.end) = (times, end);
+            (state.lease, state.end) = (lease, end);
             kept_in_redis
         };
         if let Usage::Held(holds) = &mut of_grant.usage {
@@ -73,7 +73,7 @@ impl Hold {
         if !matches!(state.end, Some(HoldEnd::Suspended { .. })) {
             return;
         }
-        state.lease.levels = Levels::default();
+        state.levels = Levels::default();
         state.end = Some(lost.map_or(HoldEnd::Released, HoldEnd::Lost));
         drop(state);
         if let Some(reason) = lost {

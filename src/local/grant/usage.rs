@@ -16,7 +16,8 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::{Renewals, Terms};
-use crate::local::lease_state::{LeaseState, LeaseTimes};
+use crate::local::lease_state::LeaseState;
+use crate::local::levels::Levels;
 use crate::local::loss_notifier::LossNotifier;
 use crate::observe::HoldCount;
 
@@ -42,7 +43,7 @@ impl GrantState {
     /// When the grant ends in this process: with the last of its holds.
     pub(super) fn expires(&self) -> Moment {
         let ends = self.live().map(|hold| hold.expires()).max();
-        ends.unwrap_or(self.times.expires)
+        ends.unwrap_or(self.lease.expires)
     }
 
     /// The number of levels of all holds that use the grant.
@@ -56,11 +57,11 @@ impl GrantState {
     }
 
     /// Removes a hold with this lease, which the next hold may get.
-    pub(super) fn leave(&mut self, hold: &Hold, times: LeaseTimes) {
+    pub(super) fn leave(&mut self, hold: &Hold, lease: LeaseState) {
         if let Usage::Held(holds) = &mut self.usage {
             holds.retain(|one| !std::ptr::eq(one.as_ptr(), hold));
             if holds.is_empty() {
-                (self.usage, self.times) = (Usage::Free, times);
+                (self.usage, self.lease) = (Usage::Free, lease);
             }
         }
     }
@@ -73,7 +74,7 @@ impl Grant {
         state: &mut GrantState,
         (thread, liveness): (ThreadId, Liveness),
         since: Moment,
-        lease: LeaseState,
+        (lease, terms): (LeaseState, Terms),
     ) -> Arc<Hold> {
         state.holds += 1;
         let hold = Arc::new(Hold {
@@ -88,6 +89,7 @@ impl Grant {
                 number: state.holds,
                 token: state.tokens.next(),
                 since,
+                levels: Levels::new(terms),
                 lease,
                 end: None,
                 observers: Vec::new(),
@@ -108,7 +110,7 @@ impl Grant {
     pub(in crate::local) fn first_hold(self: &Arc<Self>, thread: ThreadId) -> Arc<Hold> {
         let state = &mut *self.state.lock();
         let who = (thread, Liveness::of_this_thread());
-        let lease = LeaseState::new(state.times, self.granted.terms);
+        let lease = (state.lease, self.granted.terms);
         let hold = self.begin(state, who, self.granted.replied, lease);
         hold.take();
         hold
@@ -127,7 +129,7 @@ impl Grant {
         // changed the lease since.
         state.is_unused().then(|| {
             state.seen = None;
-            let lease = LeaseState::new(state.times, terms);
+            let lease = (state.lease, terms);
             self.begin(state, who, now, lease)
         })
     }
@@ -145,13 +147,12 @@ impl Grant {
         if terms.renewals != Renewals::Unlimited || state.kept_in_redis.is_some() {
             return None;
         }
-        let times = state.live().find_map(|hold| {
-            let lease = &hold.state.lock().lease;
-            let is_kept = lease.keeps(terms) && now < lease.expires();
-            is_kept.then_some(lease.times)
+        let lease = state.live().find_map(|hold| {
+            let HoldState { levels, lease, .. } = &*hold.state.lock();
+            let is_kept = levels.longest_unlimited() >= terms.millis && now < lease.expires;
+            is_kept.then_some(*lease)
         });
-        let lease = LeaseState::new(times?, terms);
-        Some(self.begin(state, who, now, lease))
+        Some(self.begin(state, who, now, (lease?, terms)))
     }
 
     /// True if another thread can have the grant with these terms without a request.
@@ -160,7 +161,7 @@ impl Grant {
         let has_token = !self.kind.has_tokens || !state.tokens.is_empty();
         let is_whole = has_token && state.kept_in_redis.is_none();
         let ends_in_time = state.lease_ends <= now.after(Duration::from_millis(terms.millis));
-        let suits = state.times.suits(terms, now);
+        let suits = state.lease.suits(terms, now);
         state.is_unused() && is_whole && ends_in_time && suits
     }
 

@@ -17,15 +17,36 @@ fn end(asked: u64, millis: u64) -> Moment {
     at(asked + millis).before(drift(Duration::from_millis(millis)))
 }
 
-fn lease(terms: Terms, asked: Moment) -> LeaseState {
-    LeaseState::new(
-        LeaseTimes::new(Duration::from_millis(terms.millis), asked),
-        terms,
-    )
+/// The levels of a hold, and its lease.
+struct Held {
+    levels: Levels,
+    lease: LeaseState,
 }
 
-fn taken(renewals: Renewals) -> LeaseState {
-    lease(terms(LEASE, renewals), at(0))
+impl Held {
+    fn new(terms: Terms, asked: Moment) -> Self {
+        Self {
+            levels: Levels::new(terms),
+            lease: LeaseState::new(Duration::from_millis(terms.millis), asked),
+        }
+    }
+
+    fn renewed(&mut self, asked: Moment, millis: u64) {
+        self.levels.renewed(millis);
+        self.lease.granted(asked, Duration::from_millis(millis));
+    }
+
+    fn schedule(&self) -> Schedule {
+        self.lease.schedule(&self.levels)
+    }
+
+    fn action_at(&self, now: Moment) -> Action {
+        self.lease.action_at(&self.levels, now)
+    }
+}
+
+fn taken(renewals: Renewals) -> Held {
+    Held::new(terms(LEASE, renewals), at(0))
 }
 
 #[test]
@@ -40,8 +61,8 @@ fn a_renewed_hold_is_due_a_little_before_its_last_third() {
 #[test]
 fn a_renewal_counts_from_before_it_was_sent() {
     let mut state = taken(Renewals::Unlimited);
-    state.renewed(at(2000), LEASE, true);
-    assert_eq!(state.times.expires, end(2000, LEASE));
+    state.renewed(at(2000), LEASE);
+    assert_eq!(state.lease.expires, end(2000, LEASE));
     assert!(state.schedule().due > at(2000));
 }
 
@@ -51,8 +72,8 @@ fn a_fixed_lease_is_confirmed_once_and_never_renewed() {
     let due = state.schedule().due;
     assert!(due <= at(LEASE * 2 / 3));
     assert_eq!(state.action_at(due), Action::Renew(0));
-    state.renewed(due, 0, true);
-    assert_eq!(state.times.expires, end(0, LEASE));
+    state.renewed(due, 0);
+    assert_eq!(state.lease.expires, end(0, LEASE));
     assert_eq!(state.schedule().due, end(0, LEASE));
     assert_eq!(state.action_at(at(LEASE - 1)), Action::Wait);
 }
@@ -61,16 +82,16 @@ fn a_fixed_lease_is_confirmed_once_and_never_renewed() {
 #[test]
 fn a_confirmation_that_is_wanted_is_due_until_a_later_request_confirms() {
     let early = |millis| Moment::ZERO.after(Duration::from_millis(millis));
-    let mut state = lease(terms(HOUR, Renewals::Unlimited), early(1));
+    let mut state = Held::new(terms(HOUR, Renewals::Unlimited), early(1));
     assert_eq!(state.action_at(early(30)), Action::Wait);
-    state.times.wanted = early(20);
+    state.lease.wanted = early(20);
     for earlier in [10, 19] {
         assert_eq!(state.schedule().due, Moment::ZERO);
         assert_eq!(state.action_at(early(30)), Action::Renew(0));
-        state.renewed(early(earlier), 0, true);
+        state.renewed(early(earlier), 0);
     }
     assert_eq!(state.schedule().due, Moment::ZERO);
-    state.renewed(early(20), 0, true);
+    state.renewed(early(20), 0);
     assert!(state.schedule().due > early(HOUR / 2));
     assert_eq!(state.action_at(early(30)), Action::Wait);
 }
@@ -80,16 +101,16 @@ fn used_up_renewals_are_reported_before_the_lease_ends() {
     let mut state = taken(Renewals::Left(1));
     let first = state.schedule().due;
     assert_eq!(state.action_at(first), Action::Renew(LEASE));
-    state.renewed(first, LEASE, true);
+    state.renewed(first, LEASE);
     let second = state.schedule().due;
     assert_eq!(state.action_at(second), Action::LimitReached);
-    assert!(second < state.times.expires);
+    assert!(second < state.lease.expires);
 }
 
 #[test]
 fn an_extended_lease_is_confirmed_as_often_as_before() {
     let mut state = taken(Renewals::Unlimited);
-    state.times.granted(at(0), Duration::from_millis(HOUR));
+    state.lease.granted(at(0), Duration::from_millis(HOUR));
     state.levels.push(terms(HOUR, Renewals::None));
     assert!(state.schedule().due <= at(LEASE * 2 / 3));
     assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
@@ -102,13 +123,13 @@ fn a_limit_is_reported_shortly_before_the_lease_ends() {
         (terms(LEASE, Renewals::Left(0)), terms(HOUR, Renewals::None)),
         (terms(HOUR, Renewals::None), terms(LEASE, Renewals::Left(0))),
     ] {
-        let mut state = lease(outer, at(0));
+        let mut state = Held::new(outer, at(0));
         state
-            .times
+            .lease
             .granted(at(0), Duration::from_millis(inner.millis));
         state.levels.push(inner);
         assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
-        state.renewed(at(LEASE * 2 / 3), 0, true);
+        state.renewed(at(LEASE * 2 / 3), 0);
         assert_eq!(
             state.action_at(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
             Action::LimitReached
@@ -119,11 +140,11 @@ fn a_limit_is_reported_shortly_before_the_lease_ends() {
 #[test]
 fn a_confirmation_uses_up_no_renewal() {
     let mut state = taken(Renewals::Left(1));
-    state.times.granted(at(0), Duration::from_millis(HOUR));
+    state.lease.granted(at(0), Duration::from_millis(HOUR));
     for round in 1..10 {
         let now = at(round * LEASE * 2 / 3);
         assert_eq!(state.action_at(now), Action::Renew(0));
-        state.renewed(now, 0, true);
+        state.renewed(now, 0);
     }
     assert_eq!(
         state.action_at(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
@@ -135,22 +156,22 @@ fn a_confirmation_uses_up_no_renewal() {
 fn a_short_inner_level_does_not_shorten_a_renewed_one() {
     let mut state = taken(Renewals::Unlimited);
     let before = state.schedule();
-    state.times.granted(at(0), Duration::from_millis(10));
+    state.lease.granted(at(0), Duration::from_millis(10));
     state.levels.push(terms(10, Renewals::None));
     state.levels.pop(None);
     assert_eq!(state.schedule(), before);
-    assert_eq!(state.times.expires, end(0, LEASE));
+    assert_eq!(state.lease.expires, end(0, LEASE));
 }
 
 /// The allowance for drift makes neither the renewal nor the end of the lease earlier.
 #[test]
 fn a_hold_ends_before_its_lease_ends_on_the_server() {
     for millis in [1, 2, 10, LEASE, HOUR] {
-        let mut state = lease(terms(millis, Renewals::Unlimited), at(0));
+        let mut state = Held::new(terms(millis, Renewals::Unlimited), at(0));
         for asked in [0, millis / 2] {
-            state.renewed(at(asked), millis, true);
-            assert!(state.times.expires < at(asked + millis));
-            assert_eq!(state.times.lease_ends, at(asked + millis));
+            state.renewed(at(asked), millis);
+            assert!(state.lease.expires < at(asked + millis));
+            assert_eq!(state.lease.lease_ends, at(asked + millis));
         }
     }
     let due = taken(Renewals::Unlimited).schedule().due;
@@ -166,26 +187,26 @@ proptest! {
         steps in prop::collection::vec((0..3u8, 0..3usize, 50..100_000u64, 0..5000u64), 1..30),
     ) {
         let mut state = taken(Renewals::Unlimited);
-        let (mut now, mut expires) = (0, state.times.expires);
+        let (mut now, mut expires) = (0, state.lease.expires);
         for (kind, renewals, millis, later) in steps {
             now += later;
             let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited][renewals];
             match kind {
                 0 => {
-                    state.times.granted(at(now), Duration::from_millis(millis));
+                    state.lease.granted(at(now), Duration::from_millis(millis));
                     state.levels.push(terms(millis, renewals));
                 }
                 1 if state.levels.count() > 1 => {
                     state.levels.pop(None);
                 }
-                _ => state.renewed(at(now), state.levels.lease_millis(), true),
+                _ => state.renewed(at(now), state.levels.lease_millis()),
             }
             let due = state.schedule().due;
-            prop_assert!(due <= state.times.expires);
-            prop_assert!(state.renew_by() < state.times.expires);
-            prop_assert!(due <= state.times.confirmed.after(state.levels.pace() / 3 * 2));
-            prop_assert!(state.times.expires >= expires);
-            expires = state.times.expires;
+            prop_assert!(due <= state.lease.expires);
+            prop_assert!(state.lease.renew_by(state.levels.pace()) < state.lease.expires);
+            prop_assert!(due <= state.lease.confirmed.after(state.levels.pace() / 3 * 2));
+            prop_assert!(state.lease.expires >= expires);
+            expires = state.lease.expires;
         }
     }
 }
