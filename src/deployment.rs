@@ -135,7 +135,7 @@ fn parse_all(field: &'static str, urls: &[String]) -> Result<Vec<Server>> {
 fn parse(field: &'static str, url: &str, which: &str) -> Result<Server> {
     let parsed = url::parse(url.trim(), which.is_empty());
     parsed.map_err(|Fault { part, rule }| {
-        Error::config(field, format!("{which}invalid ({part})"), rule)
+        Error::config(field, format_args!("{which}invalid ({part})"), rule)
     })
 }
 

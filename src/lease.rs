@@ -121,7 +121,7 @@ const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 pub(crate) fn check_renewed(field: &'static str, length: Duration) -> Result<u64> {
     if length < SHORTEST_RENEWED {
         let rule = format!("a renewed lease must be at least {SHORTEST_RENEWED:?}");
-        return Err(Error::config(field, format!("{length:?}"), rule));
+        return Err(Error::config(field, format_args!("{length:?}"), rule));
     }
     whole_millis(field, length)
 }
@@ -137,7 +137,7 @@ pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64>
         Ok(millis) if length >= Duration::from_millis(1) && millis <= MAX_MILLIS => Ok(millis),
         _ => {
             let rule = "must be at least 1 ms and at most 2^53 ms, which are 285,000 years";
-            Err(Error::config(field, format!("{length:?}"), rule))
+            Err(Error::config(field, format_args!("{length:?}"), rule))
         }
     }
 }

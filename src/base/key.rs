@@ -101,8 +101,7 @@ impl LockKey {
         let rule = "in a cluster, braces in a name must enclose a text, as in \"{order}:pay\", and \
                     the name of a latch must have no braces, or else its key and its channel are \
                     in different slots";
-        let error = Error::config("name", format!("{:?}", self.0.name), rule);
-        Err(error.concerning(&self.0.name))
+        Err(Error::misused(&self.0.name, rule))
     }
 
     /// The name of the lock, without the namespace.

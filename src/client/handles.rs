@@ -29,7 +29,7 @@ pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<d
         _ => {
             let names = LOCKS.map(|kind| kind.name).join(", ");
             let rule = format!("must be one of {names}");
-            return Err(Error::config("kind", format!("{kind:?}"), rule));
+            return Err(Error::config("kind", format_args!("{kind:?}"), rule));
         }
     })
 }

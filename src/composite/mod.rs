@@ -33,7 +33,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
 use crate::core::Core;
-use crate::engine::{HeldLock, LockCall, SingleLock, misused, refused};
+use crate::engine::{HeldLock, LockCall, SingleLock};
 use crate::error::{Error, Result};
 use crate::lease::Terms;
 use crate::local::{Hold, Unlocks};
@@ -147,7 +147,7 @@ impl Composite {
         }
         slowest(self.cores()).ok_or_else(|| {
             let rule = "at least one name is required";
-            refused(self.name(), "names", "an empty list", rule)
+            Error::config("names", "an empty list", rule).concerning(self.name())
         })
     }
 
@@ -157,7 +157,7 @@ impl Composite {
         twice.map_or(Ok(()), |two| {
             let value = format_args!("{:?}, more than once", two[0].name());
             let rule = "each name may occur only once";
-            Err(refused(self.name(), "names", value, rule))
+            Err(Error::config("names", value, rule).concerning(self.name()))
         })
     }
 
@@ -166,14 +166,14 @@ impl Composite {
         if servers < 3 || servers.is_multiple_of(2) {
             let rule = "a majority needs an odd number of servers, at least three";
             let value = format_args!("{servers} servers");
-            return Err(refused(self.name(), "clients", value, rule));
+            return Err(Error::config("clients", value, rule).concerning(self.name()));
         }
         let mut seen = HashSet::new();
         let twice = self.nodes().find(|node| !seen.insert(Arc::clone(node)));
         twice.map_or(Ok(()), |node| {
             let value = format_args!("{node}, more than once");
             let rule = "each server may occur only once";
-            Err(refused(self.name(), "clients", value, rule))
+            Err(Error::config("clients", value, rule).concerning(self.name()))
         })
     }
 
@@ -273,7 +273,7 @@ impl Composite {
     /// The error if the thread holds the name of a majority as another kind of lock.
     fn held_otherwise(&self) -> Error {
         let rule = "this thread holds it as a lock of one server; use one kind of lock per name";
-        misused(self.name(), rule)
+        Error::misused(self.name(), rule)
     }
 
     /// One error for all `failures`: the first refusal, or else an error that names all servers

@@ -104,7 +104,7 @@ fn within<T: PartialOrd + fmt::Debug>(
         return Ok(());
     }
     let rule = format!("must be at least {lowest:?} and at most {highest:?}");
-    Err(Error::config(field, format!("{value:?}"), rule))
+    Err(Error::config(field, format_args!("{value:?}"), rule))
 }
 
 /// Shows no secret.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::acquire::end_wait;
 use super::grant_request::{note_count, request_about_grant};
-use super::held_lock::misused;
 use super::lock_call::LockCall;
 use super::release::Release;
 use super::single_lock::SingleLock;
@@ -138,7 +137,7 @@ impl SingleLock {
         if is_other_kind || hold.is_of_majority() {
             let rule = "this thread holds it as another kind of lock; use one kind of lock per \
                         name";
-            return Err(misused(self.name(), rule));
+            return Err(Error::misused(self.name(), rule));
         }
         Ok(hold)
     }

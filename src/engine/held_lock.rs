@@ -1,6 +1,5 @@
 //! A level that a thread holds of a lock.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +45,7 @@ impl HeldLock {
         if !hold.is_shared() && reader().is_some_and(|reader| reader.check().is_ok()) {
             let rule = "this thread also holds the read lock; unlock it before `unlock_after` of \
                         the write lock";
-            return Err(misused(hold.key().name(), rule));
+            return Err(Error::misused(hold.key().name(), rule));
         }
         Ok(())
     }
@@ -86,14 +85,4 @@ impl HeldLock {
         let level = Unlocks::Level(self.level);
         Release::begin(&self.core, &self.hold, level, self.core.linger).run(budget)
     }
-}
-
-/// The error of a call for a lock, a semaphore or a latch with a value that breaks this rule.
-pub(crate) fn refused(name: &str, field: &'static str, value: impl Display, rule: &str) -> Error {
-    Error::config(field, value.to_string(), rule).concerning(name)
-}
-
-/// The error of a thread that uses a name as this rule forbids.
-pub(crate) fn misused(name: &str, rule: &str) -> Error {
-    refused(name, "name", format_args!("{name:?}"), rule)
 }

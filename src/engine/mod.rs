@@ -35,7 +35,7 @@ pub(crate) use acquire::{
 };
 pub(crate) use ask::{Answer, Ask, Refusal};
 pub(crate) use grant_request::GrantReply;
-pub(crate) use held_lock::{HeldLock, misused, refused};
+pub(crate) use held_lock::HeldLock;
 pub(crate) use inspect::{force_unlock, inspect};
 pub(crate) use local_wait::{give_up, no_reply, wait_for_claim};
 pub(crate) use lock_call::LockCall;

@@ -353,15 +353,20 @@ impl Error {
     /// The error of a setting or an argument with this value, which breaks this rule.
     pub(crate) fn config(
         field: &'static str,
-        value: impl Into<Box<str>>,
+        value: impl fmt::Display,
         rule: impl Into<Box<str>>,
     ) -> Self {
         Self::Config {
             lock: String::new(),
             field,
-            value: value.into(),
+            value: value.to_string().into(),
             rule: rule.into(),
         }
+    }
+
+    /// The error of a lock whose name is used as this rule forbids.
+    pub(crate) fn misused(name: &str, rule: impl Into<Box<str>>) -> Self {
+        Self::config("name", format_args!("{name:?}"), rule).concerning(name)
     }
 
     /// This error of a setting or an argument, which concerns the lock of this name.

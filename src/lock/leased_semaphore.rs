@@ -250,9 +250,8 @@ impl LeasedSemaphore {
 
     fn total(&self, permits: u32) -> Result<i64> {
         let rule = "a semaphore can have at most 2^31 - 1 permits";
-        let error = |_| Error::config("permits", permits.to_string(), rule);
-        let total = i32::try_from(permits).map(Into::into);
-        total.map_err(|large| error(large).concerning(self.name()))
+        let error = |_| Error::config("permits", permits, rule).concerning(self.name());
+        i32::try_from(permits).map(Into::into).map_err(error)
     }
 }
 

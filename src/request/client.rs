@@ -130,8 +130,7 @@ impl RedisClient {
         match wrong {
             Some((lock, Found::OtherKind(rule))) => {
                 let rule = format!("{rule}; use one kind of lock for one name");
-                let error = Error::config("name", format!("{:?}", lock.name()), rule);
-                error.concerning(lock.name())
+                Error::misused(lock.name(), rule)
             }
             Some((lock, Found::OtherType(found))) => Error::WrongType {
                 lock: lock.name().into(),

@@ -106,7 +106,7 @@ impl Topology {
             Kind::Sentinel(service) => {
                 let rule =
                     "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them";
-                RouteError::Invalid(Error::config("master", format!("{service:?}"), rule))
+                RouteError::Invalid(Error::config("master", format_args!("{service:?}"), rule))
             }
             Kind::One | Kind::Cluster => {
                 let reason = "no slot of the cluster is assigned";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::call_budget::CallBudget;
 use crate::engine::grant_request::note_level;
-use crate::engine::held_lock::{HeldLock, misused};
+use crate::engine::held_lock::HeldLock;
 use crate::engine::single_lock::SingleLock;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
@@ -28,7 +28,7 @@ pub(super) fn check_other(lock: &SingleLock, other: Option<&Hold>) -> Result<()>
 pub(crate) fn check_tokens(lock: &SingleLock, hold: &Hold) -> Result<()> {
     if lock.kind.has_tokens && hold.token().is_none() {
         let rule = "this thread holds it as a lock without a token; use one kind of lock per name";
-        return Err(misused(lock.name(), rule));
+        return Err(Error::misused(lock.name(), rule));
     }
     Ok(())
 }

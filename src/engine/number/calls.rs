@@ -10,7 +10,6 @@ use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::acquire::line::rare_sleep;
-use crate::engine::held_lock::refused;
 use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::local::Claim;
@@ -122,7 +121,7 @@ impl Number {
         }
         i32::try_from(sum.permits).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
-            refused(self.name(), "permits", permits, rule)
+            Error::config("permits", permits, rule).concerning(self.name())
         })
     }
 
@@ -140,7 +139,8 @@ impl Number {
     /// The bound of Java's `int`.
     fn check(&self, permits: u32) -> Result<i32> {
         let rule = "a number of permits must be at most 2147483647";
-        i32::try_from(permits).map_err(|_| refused(self.name(), "permits", permits, rule))
+        let error = |_| Error::config("permits", permits, rule).concerning(self.name());
+        i32::try_from(permits).map_err(error)
     }
 }
 
@@ -149,7 +149,7 @@ impl Number {
     pub(crate) fn try_set_count(&self, count: u64) -> Result<bool> {
         if count == 0 || count > LARGEST_COUNT {
             let rule = "the count of a latch must be between 1 and 9007199254740991";
-            return Err(refused(self.name(), "count", count, rule));
+            return Err(Error::config("count", count, rule).concerning(self.name()));
         }
         self.set(Change::SetCount(count))
     }

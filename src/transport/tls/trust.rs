@@ -52,7 +52,11 @@ impl Tls {
     /// Fails if no certificate can be issued for the host.
     pub(crate) fn check_host(&self, host: &str) -> Result<()> {
         let invalid = |error: io::Error| {
-            Error::config("url", format!("invalid (host {host:?})"), error.to_string())
+            Error::config(
+                "url",
+                format_args!("invalid (host {host:?})"),
+                error.to_string(),
+            )
         };
         server_name(host).map(drop).map_err(invalid)
     }
@@ -121,7 +125,11 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
         .unwrap_or_default();
     if found.is_empty() {
         let rule = "must have at least one certificate in PEM, all of them readable";
-        return Err(Error::config(field, format!("{} bytes", pem.len()), rule));
+        return Err(Error::config(
+            field,
+            format_args!("{} bytes", pem.len()),
+            rule,
+        ));
     }
     Ok(found)
 }
