@@ -82,10 +82,37 @@ impl<'a> Release<'a> {
 
     /// Ends the release. `reply` is set if Redis was asked. The ticket passes on.
     pub(crate) fn end(self, reply: Option<(Result<GrantReply>, &CallBudget)>) -> Ended<'a> {
-        let Self { core, hold, .. } = self;
-        let mut closed = None;
-        let (result, report) = finish((core, hold), self.unlocked, reply, &mut closed);
-        if let Some(released) = closed {
+        let Self {
+            core,
+            hold,
+            unlocked,
+            ..
+        } = self;
+        let mut released = None;
+        let (result, report) = match (unlocked, reply) {
+            (Unlocked::Last, Some((reply, budget))) => {
+                match ReleaseEnd::of(core, hold, reply, budget) {
+                    ReleaseEnd::Released(listeners) => {
+                        core.observer.counters.releases.add(1);
+                        released = listeners;
+                        (Ok(()), Report::Ended("released"))
+                    }
+                    ReleaseEnd::Unclear(error) => {
+                        let retried = release_later(core, hold);
+                        let error = error.of_release(retried, false);
+                        (Err(error), Report::Ended("unconfirmed"))
+                    }
+                    ReleaseEnd::Gone(reason) => {
+                        let lost = hold.lose_on_release(reason);
+                        let report = lost.map_or(Report::Nothing, Report::Lost);
+                        (Err(hold.loss_error(reason)), report)
+                    }
+                }
+            }
+            (unlocked, reply) => without_release(hold, unlocked, reply.map(|(reply, _)| reply)),
+        };
+        if matches!(unlocked, Unlocked::Last | Unlocked::Lost { last: true, .. }) {
+            // After a loss is recorded, which is kept until the thread unlocks.
             core.queue.close(hold, released);
         }
         Ended {
@@ -133,90 +160,71 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
     }
 }
 
-/// Evaluates an unlock. `reply` is set if Redis was asked. `closed` is set if no level of the hold is
-/// left, to what is known of the release.
-fn finish(
-    (core, hold): (&Arc<Core>, &Arc<Hold>),
+/// The result of an unlock after which Redis has no lock to release. `reply` is set if Redis was
+/// asked nevertheless, because it could still have a lock that was lost.
+fn without_release(
+    hold: &Hold,
     unlocked: Unlocked,
-    reply: Option<(Result<GrantReply>, &CallBudget)>,
-    closed: &mut Option<Option<Released>>,
+    reply: Option<Result<GrantReply>>,
 ) -> (Result<()>, Report) {
-    match (unlocked, reply) {
-        (Unlocked::NotHeld, _) => {
+    match unlocked {
+        Unlocked::NotHeld => {
             let lost = hold.loss_reason().map(|reason| hold.lost_error(reason));
             let error = lost.unwrap_or_else(|| hold.not_held());
             (Err(error), Report::Nothing)
         }
-        (Unlocked::Last, Some((reply, budget))) => match released(core, hold, reply, budget) {
-            Ok(listeners) => {
-                core.observer.counters.releases.add(1);
-                *closed = Some(listeners);
-                (Ok(()), Report::Ended("released"))
-            }
-            Err((error, report)) => {
-                *closed = Some(None);
-                (Err(error), report)
-            }
-        },
-        (Unlocked::Lost { reason, last }, reply) => {
-            if last {
-                *closed = Some(None);
-            }
+        Unlocked::Lost { reason, .. } => {
             // After a request without a reply, the lock ends with its lease.
             let report = match reply {
-                Some((Ok(reply), _)) if reply.verdict.is_done() => Report::ReleasedLate,
+                Some(Ok(reply)) if reply.verdict.is_done() => Report::ReleasedLate,
                 _ => Report::Nothing,
             };
             (Err(hold.lost_error(reason)), report)
         }
         // Each release of a last level has a reply or an error.
-        (Unlocked::Inner | Unlocked::Last, _) => (Ok(()), Report::Nothing),
-        (Unlocked::HandedOver, _) => (Ok(()), Report::Ended("handed_over")),
-        (Unlocked::Idle, _) => (Ok(()), Report::Ended("kept")),
-        (Unlocked::Shared, _) => (Ok(()), Report::Ended("released")),
+        Unlocked::Inner | Unlocked::Last => (Ok(()), Report::Nothing),
+        Unlocked::HandedOver => (Ok(()), Report::Ended("handed_over")),
+        Unlocked::Idle => (Ok(()), Report::Ended("kept")),
+        Unlocked::Shared => (Ok(()), Report::Ended("released")),
     }
 }
 
-/// Evaluates the reply to the release of the last level. Returns who else listened, if that is
-/// known.
-fn released(
-    core: &Core,
-    hold: &Arc<Hold>,
-    reply: Result<GrantReply>,
-    budget: &CallBudget,
-) -> Result<Option<Released>, (Error, Report)> {
-    let unconfirmed = |error: Error| {
-        let retried = release_later(core, hold);
-        (
-            error.of_release(retried, false),
-            Report::Ended("unconfirmed"),
-        )
-    };
-    let reply = reply.map_err(unconfirmed)?;
-    match reply.verdict {
-        Verdict::Done {
-            listeners,
-            is_called,
-        } => {
-            let own = u32::from(core.subscriber.is_live(hold.key(), hold.key().channel()));
-            Ok(Some(Released {
-                asked: reply.asked,
-                listeners: listeners.map(|listeners| listeners.saturating_sub(own)),
+/// What the release of the last level has brought.
+enum ReleaseEnd {
+    /// Redis has released the lock. With the clients that listened, if that is known.
+    Released(Option<Released>),
+    /// There is no clear reply.
+    Unclear(Error),
+    /// Redis did not have the lock any more.
+    Gone(LostReason),
+}
+
+impl ReleaseEnd {
+    fn of(core: &Core, hold: &Hold, reply: Result<GrantReply>, budget: &CallBudget) -> Self {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) => return Self::Unclear(error),
+        };
+        match reply.verdict {
+            Verdict::Done {
+                listeners,
                 is_called,
-            }))
-        }
-        // Either an earlier copy has released the lock, or the lock was lost before.
-        Verdict::Lost(_) if reply.reached_another_server => {
-            let cause = "a failover during the release: the new server does not have the lock";
-            let error = core.redis.unavailable(hold.key(), budget, cause.into());
-            Err(unconfirmed(error))
-        }
-        // An earlier copy of this request has released the lock.
-        Verdict::Lost(_) if reply.is_ambiguous => Ok(None),
-        Verdict::Lost(reason) => {
-            let lost = hold.lose_on_release(reason);
-            let report = lost.map_or(Report::Nothing, Report::Lost);
-            Err((hold.loss_error(reason), report))
+            } => {
+                let own = u32::from(core.subscriber.is_live(hold.key(), hold.key().channel()));
+                Self::Released(Some(Released {
+                    asked: reply.asked,
+                    listeners: listeners.map(|listeners| listeners.saturating_sub(own)),
+                    is_called,
+                }))
+            }
+            // Either an earlier copy has released the lock, or the lock was lost before.
+            Verdict::Lost(_) if reply.reached_another_server => {
+                let cause = "a failover during the release: the new server does not have the lock";
+                Self::Unclear(core.redis.unavailable(hold.key(), budget, cause.into()))
+            }
+            // An earlier copy of this request has released the lock.
+            Verdict::Lost(_) if reply.is_ambiguous => Self::Released(None),
+            Verdict::Lost(reason) => Self::Gone(reason),
         }
     }
 }

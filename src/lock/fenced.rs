@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::guard_methods::unlock_methods;
 use super::methods::*;
 use crate::composite::Held;
 
@@ -103,26 +104,9 @@ impl FencedGuard {
         // Always set: this kind of lock makes and enters only holds with a token.
         self.0.fencing_token().unwrap_or_default()
     }
-
-    /// Unlocks, and returns the result.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Lock::unlock`](crate::Lock::unlock).
-    pub fn unlock(self) -> Result<()> {
-        self.0.unlock()
-    }
-
-    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on. The
-    /// documentation of [`LockGuard::unlock_after`] has the details, and an example.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`LockGuard::unlock_after`].
-    pub fn unlock_after(self, time: Duration) -> Result<()> {
-        self.0.unlock_after(time)
-    }
 }
+
+unlock_methods!(FencedGuard, 0);
 
 impl Deref for FencedGuard {
     type Target = LockGuard;

@@ -17,7 +17,7 @@ use crate::observe::tell;
 /// One level of a lock, or a permit. Dropping it releases it, and logs an error.
 pub(super) struct GuardCore {
     name: Arc<str>,
-    pub(super) held: Held,
+    held: Held,
     /// Made by the first call of `lost` on a guard of several locks.
     quorum: OnceLock<Arc<Quorum>>,
     is_released: bool,
@@ -70,8 +70,24 @@ impl GuardCore {
         self.held.extend(millis, &budget)
     }
 
-    pub(super) fn release(&mut self) -> Result<()> {
+    pub(super) fn unlock(mut self) -> Result<()> {
         self.release_within(Core::budget_to_unlock)
+    }
+
+    pub(super) fn unlock_after(self, time: Duration) -> Result<()> {
+        if time.is_zero() {
+            return self.unlock();
+        }
+        let millis = whole_millis("time", time);
+        let millis = millis.map_err(|error| error.concerning(self.name()))?;
+        for level in self.held.levels() {
+            level.check_process()?;
+            level.check_reads_not()?;
+        }
+        for level in self.held.levels() {
+            level.hold.keep_in_redis(millis);
+        }
+        self.unlock()
     }
 
     fn release_within(&mut self, budget: fn(&Core) -> CallBudget<'static>) -> Result<()> {

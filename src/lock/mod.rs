@@ -7,6 +7,7 @@ mod fenced;
 mod forward;
 mod guard;
 mod guard_core;
+mod guard_methods;
 mod latch;
 mod leased_semaphore;
 mod lock_trait;

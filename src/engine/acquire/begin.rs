@@ -92,17 +92,23 @@ pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLo
     } else {
         claim.pass_on();
     }
-    let grant = held.hold.grant();
+    watch(call, &held.hold);
+    held
+}
+
+/// Makes the watchdog renew the grant of a new hold.
+fn watch(call: LockCall<'_>, hold: &Hold) {
+    let core = &call.lock.core;
+    let grant = hold.grant();
     let (target, earliest) = (Arc::clone(&grant) as _, grant.watched_until());
     if !core.watchdog.watch(grant.id(), target, earliest) {
         // The client was shut down during the request. Other threads may share the grant already.
         grant.lose(LostReason::ShutDown);
         release_idle(call, &grant);
-    } else if held.hold.is_shared() {
+    } else if hold.is_shared() {
         // Another thread with a shorter lease may have joined before.
         reschedule_if_earlier(core, &grant);
     }
-    held
 }
 
 #[cfg(test)]

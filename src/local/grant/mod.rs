@@ -10,6 +10,24 @@
 //! | `loss` | ends a grant or a hold as lost, and notifies |
 //! | `quorum` | several holds that count as one |
 //! | `skipped` | with the feature `testing`: the time that a test skips |
+//!
+//! The states of a hold, and of the grant that it uses or used last:
+//!
+//! | the hold | [`Usage`] | [`HoldEnd`] | `is_taken` |
+//! |---|---|---|---|
+//! | was handed over, and its thread does not know yet | `Held` | none | no |
+//! | is held | `Held` | none | yes |
+//! | is unlocked, and the queue decides what follows | `Free` | `Released` | yes |
+//! | is unlocked, and another hold uses the grant | `Held` | `Released` | yes |
+//! | is unlocked, and Redis keeps the lock for the next hold | `Idle` | `Released` | yes |
+//! | is unlocked, and is released in Redis (1) | `Ended` | `Released` | yes |
+//! | waits on a condition; the grant is in one of the four states above | | `Suspended` | yes |
+//! | is lost with its grant (2) | `Ended` | `Lost` | any |
+//! | is lost alone, beside others that share the grant | `Held` | `Lost` | any |
+//!
+//! 1. With `kept_in_redis`, which a level may set while the hold is held, the release leaves the
+//!    lock in Redis for a while. Such a grant has no further hold.
+//! 2. With `ended_with_majority`, Redis may still have the lock, and the unlock releases it.
 
 mod hold;
 mod loss;

@@ -54,6 +54,25 @@ pub(crate) enum CameWith {
     Loss,
 }
 
+impl CameWith {
+    /// What an idle grant is for a thread that wants a hold with these terms. It is not idle any
+    /// more.
+    fn of_idle(grant: Arc<Grant>, thread: ThreadId, terms: Terms, kind: &Kind) -> Self {
+        let now = Moment::now();
+        if grant.kind == kind && grant.is_transferable(terms, now) {
+            let who = (thread, Liveness::of_this_thread());
+            if let Some(hold) = grant.hand_over(who, terms, now) {
+                return Self::Idle(hold);
+            }
+        }
+        match grant.end() {
+            true => Self::Unsuited(grant),
+            // It was lost a moment ago.
+            false => Self::Nothing,
+        }
+    }
+}
+
 impl Claim {
     /// The claim of a thread that has just got this ticket. [`note`](Self::note) is called next.
     pub(super) fn new(
@@ -314,21 +333,10 @@ impl Locks {
         if let Some(hold) = entry.hold() {
             return CameWith::HandedOver(Arc::clone(hold));
         }
-        let Some(grant) = entry.idle.take() else {
-            return CameWith::Nothing;
-        };
-        let now = Moment::now();
-        if grant.kind == kind && grant.is_transferable(terms, now) {
-            let who = (thread, Liveness::of_this_thread());
-            if let Some(hold) = grant.hand_over(who, terms, now) {
-                return CameWith::Idle(hold);
-            }
-        }
-        match grant.end() {
-            true => CameWith::Unsuited(grant),
-            // It was lost a moment ago.
-            false => CameWith::Nothing,
-        }
+        let idle = entry.idle.take();
+        idle.map_or(CameWith::Nothing, |grant| {
+            CameWith::of_idle(grant, thread, terms, kind)
+        })
     }
 
     /// The thread of a new hold keeps the ticket. Wakes the threads that wait for a reply.

@@ -1,0 +1,155 @@
+//! The public methods that several guards have, as macros: so each is documented once.
+
+/// Implements the methods that do not end a guard. It has a field `core`, a
+/// [`GuardCore`](super::guard_core::GuardCore).
+macro_rules! guard_methods {
+    ($guard:ident) => {
+        /// What the guards of locks and of permits have in common. The *hold* is what the guard has
+        /// of its lock, or its permit.
+        impl $guard {
+            forward! { to core:
+                /// Returns the name of the lock, or of the semaphore.
+                #[must_use]
+                pub fn name(&self) -> &str;
+
+                /// Fails as soon as this process knows that the hold is lost. No I/O.
+                ///
+                /// The process knows of a loss at the latest when the lease may have ended by the
+                /// local clock, which is a little before it ends in Redis (see
+                /// [`remaining`](Self::remaining)). It knows earlier if Redis reports that the hold
+                /// was deleted, or that the lock has another owner:
+                ///
+                /// * The watchdog asks Redis about every second: see
+                ///   [`confirm_every`](crate::LockClientBuilder::confirm_every).
+                /// * It also learns that from each renewal, and asks once for a lease that is not
+                ///   renewed. So a deletion is noticed within two thirds of the lease in any case.
+                ///
+                /// # Errors
+                ///
+                /// [`Error::Lost`](crate::Error::Lost), and [`Error::Forked`](crate::Error::Forked)
+                /// in a process that was forked from the client's.
+                pub fn check(&self) -> Result<()>;
+
+                /// Returns true if [`check`](Self::check) fails because the hold is lost. No I/O.
+                #[must_use]
+                pub fn is_lost(&self) -> bool;
+
+                /// Returns a channel that gets one message when the hold is lost, for
+                /// `recv_timeout` or `select!`. If it is lost already, the message is in it.
+                ///
+                /// Each call returns a channel of its own. Other threads may receive from clones,
+                /// each of which [gets the message, too](crate::Subscription). The channel is
+                /// disconnected after the message, and when the hold has ended and its last guard
+                /// is dropped. A hold to which the lock is handed over has other channels.
+                ///
+                /// The watchdog sends the message at once when it notices the loss. While Redis
+                /// hangs, the message is at most a quarter of a command timeout late; it is at most
+                /// one command timeout late if the hold began while the watchdog waited for a
+                /// reply. [`check`](Self::check) does not depend on the watchdog.
+                ///
+                /// [`LockGuard`](crate::LockGuard#examples) has an example.
+                #[must_use]
+                pub fn lost(&self) -> Subscription<LostReason>;
+
+                /// Returns what is left of the lease by the local clock; zero once the hold is
+                /// lost. No I/O.
+                ///
+                /// If Redis keeps the keys ([limits](crate#limits)), no other client can acquire
+                /// the lock or this permit within this time, even if no renewal succeeds.
+                ///
+                /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms
+                /// (at most half of the lease), in case the server's clock runs faster.
+                #[must_use]
+                pub fn remaining(&self) -> Duration;
+
+                /// Extends the lease once, so that at least `duration` of it is left from now on.
+                /// Never shortens the lease. The renewals by the watchdog do not change.
+                ///
+                /// Bounds: 1 ms to 2^53 ms.
+                ///
+                /// [`LockGuard`](crate::LockGuard#examples) has an example.
+                ///
+                /// # Errors
+                ///
+                /// * [`Error::Lost`](crate::Error::Lost) if the hold is lost.
+                /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout
+                ///   without a reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This
+                ///   process then assumes that the lease was not extended.
+                /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
+                /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+                ///   client's.
+                pub fn extend(&self, duration: Duration) -> Result<()>;
+
+                /// Asks Redis whether this guard still has its hold. [`check`](Self::check) only
+                /// knows the result of the last renewal.
+                ///
+                /// `Ok` means that Redis has confirmed the hold since this call began. A guard of
+                /// several locks needs the confirmation of all of them, a guard of a
+                /// [`RedLock`](crate::RedLock) that of a majority of the servers. The lease does
+                /// not change.
+                ///
+                /// [`LockGuard`](crate::LockGuard#examples) has an example.
+                ///
+                /// # Errors
+                ///
+                /// * [`Error::Lost`](crate::Error::Lost) if the hold is lost: stop the work, as
+                ///   after a failed `check`.
+                /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout
+                ///   without a reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. If
+                ///   Redis keeps the keys, the hold goes on for [`remaining`](Self::remaining).
+                /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+                ///   client's.
+                pub fn confirm(&self) -> Result<()>;
+            }
+        }
+    };
+}
+
+/// Implements the methods that end the guard of a lock. They call those of the field `$inner`.
+macro_rules! unlock_methods {
+    ($guard:ident, $inner:tt) => {
+        impl $guard {
+            /// Unlocks, and returns the result.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::unlock`](crate::Lock::unlock).
+            pub fn unlock(self) -> Result<()> {
+                self.$inner.unlock()
+            }
+
+            /// Unlocks in this process, and keeps the lock in Redis for `time` from now on,
+            /// regardless of the remaining lease. Until then no client can acquire it, including
+            /// this one, and [`inspect`](crate::LockClient::inspect) shows another owner id.
+            ///
+            /// So a job can run at most once in a period: the lease is [fixed](crate::Lease::fixed)
+            /// and as long as the period, and after the work the lock is kept for the rest of it.
+            /// With a renewed lease, the job would run again in the same period if its process
+            /// died. [`LockGuard`](crate::LockGuard#examples) has an example.
+            ///
+            /// If outer levels of the thread remain, `time` begins when the last of them is
+            /// unlocked, and the longest `time` of these levels counts. The same is true of threads
+            /// that hold the read lock of a [`ReadWriteLock`](crate::ReadWriteLock) together,
+            /// through one client. If a thread with the write lock begins to read before its last
+            /// level is unlocked, the lock stays held at least until the lease of its read lock
+            /// ends.
+            ///
+            /// Bounds: 1 ms to 2^53 ms. With zero, the call is [`unlock`](Self::unlock).
+            ///
+            /// # Errors
+            ///
+            /// * Those of [`Lock::unlock`](crate::Lock::unlock).
+            /// * [`Error::Config`](crate::Error::Config) for a `time` outside its bounds, and for a
+            ///   write lock whose thread also holds the read lock. The guard then unlocks at once,
+            ///   as if it were dropped.
+            /// * [`Error::NotReleased`](crate::Error::NotReleased): nothing is repeated in the
+            ///   background.
+            pub fn unlock_after(self, time: Duration) -> Result<()> {
+                self.$inner.unlock_after(time)
+            }
+        }
+    };
+}
+
+pub(super) use guard_methods;
+pub(super) use unlock_methods;
