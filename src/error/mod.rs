@@ -1,5 +1,6 @@
 //! The errors of this crate.
 
+mod construction;
 mod hint;
 mod lost_reason;
 mod text;
@@ -347,49 +348,6 @@ impl Error {
             | Self::WrongType { .. }
             | Self::Config { .. }
             | Self::Redis { .. } => false,
-        }
-    }
-
-    /// The error of a setting or an argument with this value, which breaks this rule.
-    pub(crate) fn config(
-        field: &'static str,
-        value: impl fmt::Display,
-        rule: impl Into<Box<str>>,
-    ) -> Self {
-        Self::Config {
-            lock: String::new(),
-            field,
-            value: value.to_string().into(),
-            rule: rule.into(),
-        }
-    }
-
-    /// The error of a lock whose name is used as this rule forbids.
-    pub(crate) fn misused(name: &str, rule: impl Into<Box<str>>) -> Self {
-        Self::config("name", format_args!("{name:?}"), rule).concerning(name)
-    }
-
-    /// This error of a setting or an argument, which concerns the lock of this name.
-    pub(crate) fn concerning(mut self, name: &str) -> Self {
-        if let Self::Config { lock, .. } = &mut self {
-            *lock = name.into();
-        }
-        self
-    }
-
-    /// This error of a release: without a clear reply it is [`NotReleased`](Self::NotReleased).
-    pub(crate) fn of_release(self, retried: bool, is_change: bool) -> Self {
-        match self {
-            Self::Unavailable {
-                lock, node, cause, ..
-            } => Self::NotReleased {
-                lock,
-                node,
-                cause,
-                retried,
-                is_change,
-            },
-            error => error,
         }
     }
 }
