@@ -62,11 +62,7 @@ pub(super) fn add(
 /// Extends the leases that do not cover the new levels.
 fn extend_short(call: Call<'_>, own: &[Own<'_>]) -> Result<()> {
     let short = own.iter().filter(|own| !own.hold.covers(own.terms));
-    let level = |own: &Own<'_>| HeldLock {
-        core: Arc::clone(&own.lock.core),
-        hold: Arc::clone(&own.hold),
-        level: Hold::FIRST_LEVEL,
-    };
+    let level = |own: &Own<'_>| HeldLock::first(&own.lock.core, Arc::clone(&own.hold));
     let short: Vec<(HeldLock, u64)> = short.map(|own| (level(own), own.terms.millis)).collect();
     if short.is_empty() {
         return Ok(());

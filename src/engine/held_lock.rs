@@ -19,6 +19,15 @@ pub(crate) struct HeldLock {
 }
 
 impl HeldLock {
+    /// The first level of a hold.
+    pub(crate) fn first(core: &Arc<Core>, hold: Arc<Hold>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            hold,
+            level: Hold::FIRST_LEVEL,
+        }
+    }
+
     /// True if the thread had no hold before.
     pub(crate) fn is_new(&self) -> bool {
         self.level == Hold::FIRST_LEVEL

@@ -148,10 +148,6 @@ impl SingleLock {
     /// The first level of a new hold of this thread.
     pub(super) fn first_level(&self, hold: Arc<Hold>, budget: &CallBudget) -> HeldLock {
         hold.count_begin(&self.core.observer.counters, || budget.elapsed());
-        HeldLock {
-            core: Arc::clone(&self.core),
-            hold,
-            level: Hold::FIRST_LEVEL,
-        }
+        HeldLock::first(&self.core, hold)
     }
 }

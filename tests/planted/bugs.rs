@@ -47,10 +47,10 @@ pub const RELEASE_BY_ANY_CLIENT: &[Edit] = &[
 
 /// A lease that is renewed does not expire by the local clock.
 pub const LEASE_WITHOUT_DEADLINE: &[Edit] = &[Edit::new(
-    "src/local/lease_state.rs",
-    "    pub(super) fn expires(&self) -> Moment {\n        self.times.expires\n",
+    "src/local/grant/hold.rs",
+    "    pub(super) fn expires(&self) -> Moment {\n        self.lease.expires\n",
     "    pub(super) fn expires(&self) -> Moment {\n        \
-              if self.levels.are_fixed() { self.times.expires } else { Moment::NEVER }\n",
+              if self.levels.are_fixed() { self.lease.expires } else { Moment::NEVER }\n",
 )];
 
 /// The local queue does not wake the next thread.
@@ -70,14 +70,14 @@ pub const HAND_OVER_OF_LOST_GRANTS: &[Edit] = &[
     ),
     Edit::new(
         USAGE,
-        " = state.times.suits(terms, now);\n",
+        " = state.lease.suits(terms, now);\n",
         " = (terms, now) == (terms, now);\n",
     ),
     Edit::new(
         USAGE,
-        "let lease = LeaseState::new(state.times, terms);",
-        "let lease = Duration::from_millis(terms.millis);\n            \
-         let lease = LeaseState::new(LeaseTimes::new(lease, Moment::now()), terms);",
+        "            let lease = state.lease;\n",
+        "            let lease = Duration::from_millis(terms.millis);\n            \
+         let lease = LeaseState::new(lease, Moment::now());\n",
     ),
 ];
 

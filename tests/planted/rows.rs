@@ -52,8 +52,8 @@ pub const DEAF_CLIENTS: &[Edit] = &[Edit::new(
 /// A call for several locks keeps some of them for as long as it waits for another one.
 pub const NAMES_KEPT: &[Edit] = &[Edit::new(
     "src/composite/several.rs",
-    "let due = Moment::now().after(patience);",
-    "let due = Moment::NEVER.before(patience);",
+    "let due = Moment::now().after(patience.min(self.longest_patience()));",
+    "let due = Moment::NEVER.before(patience.min(self.longest_patience()));",
 )];
 
 /// After the lease of a dead holder, the client that asks first gets the lock.

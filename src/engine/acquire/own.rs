@@ -42,11 +42,7 @@ pub(crate) fn add_level(
 ) -> Result<HeldLock> {
     hold.check()?;
     check_tokens(lock, &hold)?;
-    let held = HeldLock {
-        core: Arc::clone(&lock.core),
-        hold,
-        level: Hold::FIRST_LEVEL,
-    };
+    let held = HeldLock::first(&lock.core, hold);
     if !held.hold.covers(terms) {
         held.extend(terms.millis, budget)?;
     }

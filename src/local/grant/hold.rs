@@ -85,7 +85,7 @@ impl Hold {
 
     fn left_at(&self, now: Moment) -> Result<Duration> {
         let state = self.unless_ended()?;
-        let left = state.lease.expires.since(now);
+        let left = state.expires().since(now);
         match left.is_zero() {
             true => Err(self.lost_error(LostReason::Expired)),
             false => Ok(left),
@@ -165,7 +165,7 @@ impl Hold {
 
     /// When it ends in this process unless it is renewed.
     pub(crate) fn expires(&self) -> Moment {
-        self.state.lock().lease.expires
+        self.state.lock().expires()
     }
 
     /// True if the watchdog has to read the schedule of the grant again, because this hold is due
@@ -260,6 +260,11 @@ impl Hold {
 }
 
 impl HoldState {
+    /// When the hold ends in this process unless it is renewed.
+    pub(super) fn expires(&self) -> Moment {
+        self.lease.expires
+    }
+
     pub(super) fn schedule(&self) -> Schedule {
         self.lease.schedule(&self.levels)
     }

@@ -49,7 +49,7 @@ impl GrantState {
         let ended = self.live().filter_map(|hold| {
             let state = hold.state.lock();
             let action = state.action_at(now);
-            let reason = match state.lease.expires <= now {
+            let reason = match state.expires() <= now {
                 true => LostReason::Expired,
                 false if action == Action::LimitReached => LostReason::RenewalLimit,
                 false => return None,

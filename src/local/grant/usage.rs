@@ -74,7 +74,8 @@ impl Grant {
         state: &mut GrantState,
         (thread, liveness): (ThreadId, Liveness),
         since: Moment,
-        (lease, terms): (LeaseState, Terms),
+        lease: LeaseState,
+        terms: Terms,
     ) -> Arc<Hold> {
         state.holds += 1;
         let hold = Arc::new(Hold {
@@ -110,8 +111,8 @@ impl Grant {
     pub(in crate::local) fn first_hold(self: &Arc<Self>, thread: ThreadId) -> Arc<Hold> {
         let state = &mut *self.state.lock();
         let who = (thread, Liveness::of_this_thread());
-        let lease = (state.lease, self.granted.terms);
-        let hold = self.begin(state, who, self.granted.replied, lease);
+        let (lease, since) = (state.lease, self.granted.replied);
+        let hold = self.begin(state, who, since, lease, self.granted.terms);
         hold.take();
         hold
     }
@@ -129,8 +130,8 @@ impl Grant {
         // changed the lease since.
         state.is_unused().then(|| {
             state.seen = None;
-            let lease = (state.lease, terms);
-            self.begin(state, who, now, lease)
+            let lease = state.lease;
+            self.begin(state, who, now, lease, terms)
         })
     }
 
@@ -148,11 +149,11 @@ impl Grant {
             return None;
         }
         let lease = state.live().find_map(|hold| {
-            let HoldState { levels, lease, .. } = &*hold.state.lock();
-            let is_kept = levels.longest_unlimited() >= terms.millis && now < lease.expires;
-            is_kept.then_some(*lease)
+            let hold = hold.state.lock();
+            let is_long = hold.levels.longest_unlimited() >= terms.millis;
+            (is_long && now < hold.expires()).then_some(hold.lease)
         });
-        Some(self.begin(state, who, now, (lease?, terms)))
+        Some(self.begin(state, who, now, lease?, terms))
     }
 
     /// True if another thread can have the grant with these terms without a request.
