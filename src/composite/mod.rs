@@ -310,7 +310,7 @@ impl Call<'_> {
     /// locks that are lost, or that are released in the background.
     fn release(&self, levels: Vec<HeldLock>) {
         let held = Held::Several {
-            needed: self.each_once(levels.len()),
+            needed: Needed::All,
             levels,
         };
         let _ = held.release(|| self.budget.remaining(self.core.command_timeout));
@@ -331,19 +331,11 @@ impl Call<'_> {
         });
         let releases: Vec<GrantRequest<'_>> = releases.collect();
         let budget = self.budget.remaining(self.core.command_timeout);
-        let replies = request_each(&releases, self.each_once(releases.len()), &budget);
+        let replies = request_each(&releases, Needed::All, &budget);
         for (release, reply) in releases.into_iter().zip(replies) {
             if reply.is_err() {
                 release.later(first.lease_ends());
             }
-        }
-    }
-
-    /// For requests that each server of a majority gets once, and that all are needed.
-    fn each_once(&self, requests: usize) -> Needed {
-        match self.composite.needed {
-            Needed::All => Needed::All,
-            Needed::Majority(_) => Needed::Majority(requests),
         }
     }
 }

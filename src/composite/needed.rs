@@ -8,7 +8,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::request::{Enough, NoReply, Reply, Request, broadcast, request_batch};
+use crate::request::{NoReply, Reply, Request, request_batch, request_majority};
 use crate::script::Call;
 use crate::watchdog::ActiveCall;
 
@@ -49,7 +49,7 @@ impl Needed {
         match self {
             Self::All => request_batch(requests, next_call, budget.reply_deadline(), budget),
             Self::Majority(needed) => {
-                broadcast(requests, Enough { needed, is_good }, next_call, budget)
+                request_majority(requests, needed, is_good, next_call, budget)
             }
         }
     }

@@ -12,7 +12,7 @@ use redis::{RedisError, Value};
 
 use super::client::RedisClient;
 use super::exchange::{Exchange, add};
-use super::state::{Enough, Failure, Request, RequestState};
+use super::state::{Failure, Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Call;
@@ -32,11 +32,15 @@ const REDIRECTIONS: u32 = 5;
 /// One attempt at all requests that have no outcome yet.
 pub(super) struct Attempt<'r, 'q> {
     pub(super) requests: &'r mut [RequestState<'q>],
-    /// `None`: every reply counts, so each is waited for.
-    pub(super) enough: Option<Enough>,
     pub(super) purpose: Purpose,
     pub(super) began: Moment,
     pub(super) until: Moment,
+    /// What was sent, and has not ended.
+    pub(super) open: List<Exchange>,
+    /// Set if this many good replies are enough, and no replica has to confirm them.
+    pub(super) majority: Option<usize>,
+    /// Replies that are still missing then are not waited for any longer: others are enough.
+    pub(super) late_after: Moment,
     /// The call of a further copy of the request at this place, if it is another call.
     next_call: &'r mut dyn FnMut(usize) -> Option<Call>,
 }
@@ -44,120 +48,94 @@ pub(super) struct Attempt<'r, 'q> {
 impl<'r, 'q> Attempt<'r, 'q> {
     pub(super) fn new(
         requests: &'r mut [RequestState<'q>],
-        enough: Option<Enough>,
         purpose: Purpose,
         until: Moment,
         next_call: &'r mut dyn FnMut(usize) -> Option<Call>,
     ) -> Self {
         Self {
             requests,
-            enough,
             purpose,
             began: Moment::now(),
             until,
+            open: List::new(),
+            majority: None,
+            late_after: Moment::NEVER,
             next_call,
         }
     }
 
-    /// Sends all requests that have no outcome, except those that are `open`, and receives the
-    /// replies, until each has one, or enough have one and the others had their time, or the time
-    /// is over. Returns false, and sends nothing, if the time is over already.
-    pub(super) fn run(&mut self, mut open: List<Exchange>) -> bool {
+    /// [Begins](Self::begin) the attempt, and receives the replies until each request has one, or
+    /// the time is over. Returns false, and sends nothing, if the time is over already.
+    pub(super) fn run(&mut self, open: List<Exchange>) -> bool {
+        let has_begun = self.begin(open);
+        while !self.open.is_empty() {
+            self.receive();
+        }
+        has_begun
+    }
+
+    /// Sends all requests that have no outcome, except those that are `open`. Returns false, and
+    /// sends nothing, if the time is over already.
+    pub(super) fn begin(&mut self, open: List<Exchange>) -> bool {
         if self.began >= self.until && open.is_empty() {
             return false;
         }
-        let (mut groups, unknown) = self.groups(&open);
+        self.open = open;
+        let (mut groups, unknown) = self.groups();
         if self.purpose == Purpose::Watchdog {
             // A look-up that gets no reply does not delay the renewals on known servers.
-            self.send(std::mem::take(&mut groups), &mut open);
+            self.send(std::mem::take(&mut groups));
         }
         self.look_up(unknown, &mut groups);
-        self.send(groups, &mut open);
-        self.send_again(&mut open);
-        let mut settled = None;
-        while !open.is_empty() {
-            let deadline = self.deadline(&open, &mut settled);
-            // A deadline counts only if it had passed before the wait: what arrived in time is
-            // read, however late this thread gets to it.
-            let now = Moment::now();
-            self.wait(&open, deadline);
-            let is_single = open.len() == 1;
-            for at in (0..open.len()).rev() {
-                let is_late = is_single || self.ends(&open[at], deadline) <= now;
-                if open[at].sent.pending.is_over() || is_late {
-                    self.finish(open.swap_remove(at));
-                }
-            }
-            self.send_again(&mut open);
-        }
+        self.send(groups);
+        self.send_again();
         true
     }
 
-    /// Waits for replies until this deadline, at most until each exchange [ends](Self::ends).
-    fn wait(&self, open: &[Exchange], deadline: Moment) {
-        if let [one] = open {
+    /// Waits for replies. Evaluates the exchanges that have ended.
+    pub(super) fn receive(&mut self) {
+        // A deadline counts only if it had passed before the wait: what arrived in time is read,
+        // however late this thread gets to it.
+        let now = Moment::now();
+        self.wait();
+        let is_single = self.open.len() == 1;
+        for at in (0..self.open.len()).rev() {
+            let exchange = &self.open[at];
+            if exchange.sent.pending.is_over() || is_single || self.ends(exchange) <= now {
+                let exchange = self.open.swap_remove(at);
+                self.finish(exchange);
+            }
+        }
+        self.send_again();
+    }
+
+    /// Waits for a reply, at most until each exchange [ends](Self::ends).
+    fn wait(&self) {
+        if let [one] = &*self.open {
             let timeout = self.client(one.places[0]).command_timeout;
-            one.sent.wait(deadline.min(self.until), timeout);
+            one.sent.wait(self.late_after.min(self.until), timeout);
             return;
         }
-        let ends = open.iter().map(|exchange| self.ends(exchange, deadline));
+        let ends = self.open.iter().map(|exchange| self.ends(exchange));
         let until = ends.min().unwrap_or(Moment::ZERO);
-        let sent = open.iter().map(|exchange| &exchange.sent);
+        let sent = self.open.iter().map(|exchange| &exchange.sent);
         if wait_for_any(sent, until).is_err() {
             // The system cannot wait for several sockets.
-            open[0].sent.wait(until, Duration::MAX);
+            self.open[0].sent.wait(until, Duration::MAX);
         }
     }
 
-    /// When the replies of an exchange are not waited for any longer: at this deadline, or after a
-    /// command timeout in which nothing arrives. A server that replies to other requests first is
-    /// given its time.
-    fn ends(&self, exchange: &Exchange, deadline: Moment) -> Moment {
+    /// When the replies of one of several exchanges are not waited for any longer: at the end of
+    /// the attempt, or after a command timeout in which nothing arrives. A server that replies to
+    /// other requests first is given its time.
+    fn ends(&self, exchange: &Exchange) -> Moment {
         let timeout = self.client(exchange.places[0]).command_timeout;
         let unanswered = exchange.sent.link.unanswered_since().after(timeout);
-        unanswered.min(deadline).min(self.until)
+        unanswered.min(self.late_after).min(self.until)
     }
 
     pub(super) fn client(&self, place: usize) -> &'q RedisClient {
         self.requests[place].request.client
-    }
-
-    /// How many good replies are needed.
-    pub(super) fn needed(&self) -> usize {
-        self.enough
-            .map_or(self.requests.len(), |enough| enough.needed)
-    }
-
-    /// When late replies are not waited for any longer. Once it is settled whether enough replies
-    /// are good, the others have as much time again, or as long as they usually take.
-    fn deadline(&self, open: &[Exchange], settled: &mut Option<Moment>) -> Moment {
-        if settled.is_none() && self.is_settled() {
-            *settled = Some(Moment::now());
-        }
-        let Some(settled) = *settled else {
-            return Moment::NEVER;
-        };
-        let graces = open.iter().map(|exchange| {
-            let unknown = self.client(exchange.places[0]).command_timeout / 4;
-            exchange.server.health.grace(unknown)
-        });
-        let grace = graces.max().unwrap_or_default();
-        settled.after(settled.since(self.began).max(grace))
-    }
-
-    /// Whether it is known by now if enough replies are good.
-    fn is_settled(&self) -> bool {
-        let Some(Enough { needed, is_good }) = self.enough else {
-            return false;
-        };
-        let (mut good, mut bad) = (0, 0);
-        for outcome in self.requests.iter().filter_map(|r| r.outcome.as_ref()) {
-            match outcome {
-                Ok((reply, _)) if is_good(reply) => good += 1,
-                _ => bad += 1,
-            }
-        }
-        good >= needed || bad + needed > self.requests.len()
     }
 
     /// Evaluates what has come of an exchange.
@@ -205,7 +183,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let is_taken = exchange.own.is_some() && request.call().has_taken(&reply);
         request.lost_copies.reached(&exchange.server);
         request.outcome = Some(Ok((reply, exchange.sent.sent_at)));
-        is_taken && self.enough.is_none()
+        is_taken && self.majority.is_none()
     }
 
     /// An error reply: the request is not executed, and not under way any more.
@@ -250,7 +228,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         if is_late && !exchange.sent.link.has_arrived() {
             exchange.server.unanswered(exchange.sent.sent_at);
             // A server that is late where others were faster may be as good as they are.
-            if self.enough.is_none() {
+            if self.majority.is_none() {
                 let since = exchange.sent.sent_at;
                 exchange.server.failed(&error, true, since);
             }
@@ -303,31 +281,29 @@ impl<'r, 'q> Attempt<'r, 'q> {
 
     /// Sends at once what was redirected, and once more what was sent on a connection that had been
     /// cut while it was idle. So a server that does not reply delays only its own requests.
-    fn send_again(&mut self, open: &mut List<Exchange>) {
+    fn send_again(&mut self) {
         let mut groups = List::new();
         for place in 0..self.requests.len() {
-            if let Some(server) = self.server_of_next_copy(place, open) {
+            if let Some(server) = self.server_of_next_copy(place) {
                 self.requests[place].outcome = None;
                 add(&mut groups, place, server);
             }
         }
         if !groups.is_empty() {
-            self.send(groups, open);
+            self.send(groups);
         }
     }
 
     /// The server to which this request is sent again now, if it is.
-    fn server_of_next_copy(&mut self, place: usize, open: &[Exchange]) -> Option<Arc<Server>> {
+    fn server_of_next_copy(&mut self, place: usize) -> Option<Arc<Server>> {
         let request = &mut self.requests[place];
         if !matches!(request.outcome, Some(Err(_))) || self.until.is_past() {
             return None;
         }
         let server = Arc::clone(&request.redirect.as_ref()?.server);
         // Its requests follow when the exchange that is under way is over.
-        if open
-            .iter()
-            .any(|exchange| exchange.server.name() == server.name())
-        {
+        let mut open = self.open.iter();
+        if open.any(|exchange| exchange.server.name() == server.name()) {
             return None;
         }
         request.redirections += 1;

@@ -1,6 +1,7 @@
 //! Requests that belong to one call, each to the server that has its lock: sent until every one
-//! has a reply, or sent once at the speed of the servers that reply.
+//! has a reply, or sent once.
 
+use std::mem;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
@@ -10,7 +11,7 @@ use super::client::RedisClient;
 use super::exchange::Exchange;
 use super::prepared::Prepared;
 use super::reply::{LostCopies, NoReply, Reply};
-use super::state::{Enough, Failure, Request, RequestState};
+use super::state::{Request, RequestState};
 use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -50,39 +51,16 @@ impl RedisClient {
     }
 }
 
-/// Sends each request once, on this thread: everything is sent before the first reply is read. As
-/// soon as it is settled whether enough replies are good, the thread waits for the others only as
-/// long again, or as long as they usually take. The circuit breaker skips servers that did not
-/// reply lately, if enough others remain.
-///
-/// A request whose connection was cut while it was idle is sent a second time. `next_call` can put
-/// another call in its place.
-pub(crate) fn broadcast(
-    requests: &[Request<'_>],
-    enough: Enough,
-    mut next_call: impl FnMut(usize) -> Option<Call>,
-    budget: &CallBudget,
-) -> List<Result<Reply, NoReply>> {
-    let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
-    // A majority does not wait for what opening one connection can take.
-    let clients = requests.iter().map(|request| request.client);
-    let timeout = clients.map(|client| client.command_timeout).max();
-    let until = Moment::now().after(timeout.unwrap_or_default());
-    let until = until.min(budget.reply_deadline());
-    let (enough, purpose) = (Some(enough), Purpose::Caller);
-    Attempt::new(&mut states, enough, purpose, until, &mut next_call).run(List::new());
-    states.iter_mut().for_each(RequestState::settle);
-    finish(states, budget)
-}
-
-/// Sends a request once. It is not repeated without a reply.
+/// Sends a request once, and waits for its reply for one command timeout. It is not repeated, but
+/// sent a second time if its connection was cut while it was idle.
 pub(crate) fn request_once(request: &Request<'_>, budget: &CallBudget) -> Result<Reply, NoReply> {
-    let enough = Enough {
-        needed: 1,
-        is_good: |_| true,
-    };
-    let mut replies = broadcast(std::slice::from_ref(request), enough, |_| None, budget);
-    replies.remove(0)
+    let mut state = RequestState::new(request);
+    let until = Moment::now().after(request.client.command_timeout);
+    let until = until.min(budget.reply_deadline());
+    let states = std::slice::from_mut(&mut state);
+    Attempt::new(states, Purpose::Caller, until, &mut |_| None).run(List::new());
+    state.settle();
+    state.finish(budget)
 }
 
 /// Sends each request until it has a clear reply, all of them within one deadline, `reply_by`.
@@ -97,12 +75,10 @@ pub(crate) fn request_batch(
     reply_by: Moment,
     budget: &CallBudget,
 ) -> List<Result<Reply, NoReply>> {
-    if let [request] = requests {
-        return List::from_buf([request_one(request, next_call, reply_by, budget)]);
+    match requests {
+        [request] => List::from_buf([request_one(request, next_call, reply_by, budget)]),
+        _ => repeat(requests, List::new(), &mut next_call, reply_by, budget),
     }
-    let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
-    repeat(&mut states, List::new(), &mut next_call, reply_by, budget);
-    finish(states, budget)
 }
 
 /// As [`request_batch`], for one request.
@@ -112,63 +88,52 @@ pub(crate) fn request_one(
     reply_by: Moment,
     budget: &CallBudget,
 ) -> Result<Reply, NoReply> {
-    match straight(request, reply_by) {
+    match send_on_open_link(request, reply_by) {
         Ok(reply) => Ok(reply),
         Err(exchange) => {
-            let mut state = RequestState::new(request);
-            let open = exchange.into_iter().map(|exchange| *exchange).collect();
-            let states = std::slice::from_mut(&mut state);
-            repeat(states, open, &mut next_call, reply_by, budget);
-            state.finish(budget)
+            let sent = exchange.into_iter().map(|exchange| *exchange).collect();
+            let requests = std::slice::from_ref(request);
+            repeat(requests, sent, &mut next_call, reply_by, budget).remove(0)
         }
     }
 }
 
-/// Makes attempts until each request has a clear reply, or the time is over. Those that are `open`
-/// are sent already.
+/// Makes attempts until each request has a clear reply, or the time is over. Those that are in
+/// `sent` are sent already.
 fn repeat(
-    states: &mut [RequestState<'_>],
-    mut open: List<Exchange>,
+    requests: &[Request<'_>],
+    mut sent: List<Exchange>,
     next_call: &mut dyn FnMut(usize) -> Option<Call>,
     reply_by: Moment,
     budget: &CallBudget,
-) {
+) -> List<Result<Reply, NoReply>> {
+    let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
     let began = Moment::now();
     let until = || budget.minus_skipped(reply_by, began);
-    loop {
-        let mut attempt = Attempt::new(states, None, Purpose::Caller, until(), next_call);
-        if !attempt.run(std::mem::take(&mut open)) {
-            break;
-        }
+    while Attempt::new(&mut states, Purpose::Caller, until(), next_call).run(mem::take(&mut sent)) {
         states.iter_mut().for_each(RequestState::settle);
         if states.iter().all(|state| state.outcome.is_some()) {
             break;
         }
         budget.park(backoff.next().min(until().left()));
         for (place, state) in states.iter_mut().enumerate() {
-            if state.outcome.is_some() {
-                continue;
-            }
-            if let Err(interrupted) = budget.check_interrupt(state.request.lock.name()) {
-                state.outcome = Some(Err(Failure::Final(interrupted)));
-            } else if !state.is_repeatable() {
-                let error = state.unavailable(budget);
-                state.outcome = Some(Err(Failure::Final(error)));
-            } else {
-                state.replace_call(|| next_call(place));
+            if state.outcome.is_none() {
+                state.next_step(|| next_call(place), budget);
             }
         }
     }
-    for state in states {
+    let end = |state: &mut RequestState<'_>| {
         state.announce(reply_by);
-    }
+        state.finish(budget)
+    };
+    states.iter_mut().map(end).collect()
 }
 
 /// Sends a request on an open link, unless it is sent already, and waits for its reply. This is the
 /// way of nearly all requests. Anything but a good reply is left to [`Attempt`]: the error is the
 /// exchange, if the request was sent.
-fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Exchange>>> {
+fn send_on_open_link(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Exchange>>> {
     let Request {
         client, lock, call, ..
     } = request;
@@ -202,9 +167,4 @@ fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Ex
         }
         None => Err(Some(Box::new(exchange))),
     }
-}
-
-fn finish(mut states: List<RequestState<'_>>, budget: &CallBudget) -> List<Result<Reply, NoReply>> {
-    let states = states.iter_mut();
-    states.map(|state| state.finish(budget)).collect()
 }

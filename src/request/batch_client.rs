@@ -59,7 +59,7 @@ impl BatchClient {
             .map(|(lock, call)| Request::new(&redis, lock, call))
             .collect();
         let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
-        Attempt::new(&mut states, None, purpose, until, &mut |_| None).run(List::new());
+        Attempt::new(&mut states, purpose, until, &mut |_| None).run(List::new());
         let replied = states.into_iter().map(|state| self.finish(state));
         replied.collect()
     }

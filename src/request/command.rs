@@ -35,7 +35,7 @@ impl RedisClient {
         let ping = Request::new(self, &no_lock, Call::of_command(&redis::cmd("PING")));
         let states = servers.iter().map(|server| RequestState::to(&ping, server));
         let mut states: List<RequestState<'_>> = states.collect();
-        Attempt::new(&mut states, None, Purpose::Caller, until, &mut |_| None).run(List::new());
+        Attempt::new(&mut states, Purpose::Caller, until, &mut |_| None).run(List::new());
         let fail = |server: &Server, error: RedisError| {
             let cause: Cause = match error {
                 error if error.is_timeout() => timeout_cause(&error).into(),

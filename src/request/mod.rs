@@ -12,7 +12,8 @@
 //! | `attempt` | one attempt at all requests of a call; receives all replies |
 //! | `exchange` | requests that were sent together |
 //! | `route`, `send` | parts of an attempt: which server, and sending |
-//! | `batch` | repeats attempts: for one request, for several, for a majority |
+//! | `batch` | repeats attempts until each request has a reply; or sends one once |
+//! | `majority` | the servers of a majority: which are skipped, and which are not waited for |
 //! | `prepared` | a request that the subscriber thread sends for a waiting thread |
 //! | `batch_client` | the requests of the watchdog |
 //! | `command` | the health check, which is about no lock |
@@ -24,18 +25,20 @@ mod batch_client;
 mod client;
 mod command;
 mod exchange;
+mod majority;
 mod prepared;
 mod reply;
 mod route;
 mod send;
 mod state;
 
-pub(crate) use batch::{broadcast, request_batch, request_once, request_one};
+pub(crate) use batch::{request_batch, request_once, request_one};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
+pub(crate) use majority::request_majority;
 pub(crate) use prepared::Prepared;
 pub(crate) use reply::{LostCopies, NoReply, Reply};
-pub(crate) use state::{Enough, Request};
+pub(crate) use state::Request;
 
 #[cfg(test)]
 mod tests;

@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use super::attempt::Attempt;
 use super::client::RedisClient;
-use super::exchange::{Exchange, Group, add};
+use super::exchange::{Group, add};
 use super::state::{Failure, Request};
 use crate::base::list::List;
 use crate::transport::server::Server;
 
 impl Attempt<'_, '_> {
-    /// Groups the requests by server, except those that are `open`. Those of unknown servers are
+    /// Groups the requests by server, except those that are sent. Those of unknown servers are
     /// separate. A request that cannot be sent gets its outcome here.
-    pub(super) fn groups(&mut self, open: &[Exchange]) -> (List<Group>, List<usize>) {
-        let skipped = self.skipped();
+    pub(super) fn groups(&mut self) -> (List<Group>, List<usize>) {
         let mut groups = List::new();
         let mut unknown = List::new();
         for place in 0..self.requests.len() {
-            let is_open = open.iter().any(|exchange| exchange.places.contains(&place));
+            let mut open = self.open.iter();
+            let is_open = open.any(|exchange| exchange.places.contains(&place));
             if self.requests[place].outcome.is_some() || is_open {
                 continue;
             }
-            match self.known(place, skipped.get(place) == Some(&true)) {
+            match self.known(place) {
                 Ok(Some(server)) => add(&mut groups, place, server),
                 Ok(None) => unknown.push(place),
                 Err(failure) => self.fail(place, failure),
@@ -31,37 +31,14 @@ impl Attempt<'_, '_> {
     }
 
     /// The server that a request goes to, if it is known.
-    fn known(&self, place: usize, is_skipped: bool) -> Result<Option<Arc<Server>>, Failure> {
+    fn known(&self, place: usize) -> Result<Option<Arc<Server>>, Failure> {
         let state = &self.requests[place];
         let Request { client, lock, .. } = state.request;
-        if is_skipped {
-            let cause = "the circuit breaker skips the server, which did not reply lately";
-            return Err(Failure::NotSent(cause.into()));
-        }
         if let Some(to) = &state.redirect {
             return Ok(Some(Arc::clone(&to.server)));
         }
         client.topology.check(lock).map_err(Failure::Final)?;
         Ok(client.topology.known(lock))
-    }
-
-    /// The circuit breaker: which requests are not sent, because their servers did not reply
-    /// lately and enough others remain.
-    fn skipped(&self) -> Vec<bool> {
-        let Some(enough) = self.enough else {
-            return Vec::new();
-        };
-        let skips = |request: &Request<'_>| request.client.skips(request.lock);
-        let requests = self.requests.iter();
-        let skipped: Vec<bool> = requests
-            .map(|state| state.outcome.is_none() && skips(state.request))
-            .collect();
-        let spare = self.requests.len().saturating_sub(enough.needed);
-        if skipped.iter().filter(|&&skipped| skipped).count() <= spare {
-            skipped
-        } else {
-            Vec::new()
-        }
     }
 
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
@@ -80,8 +57,8 @@ impl Attempt<'_, '_> {
             let is_same =
                 |&one: &usize, &other: &usize| std::ptr::eq(self.client(one), self.client(other));
             let untried = unknown[tried..].chunk_by(is_same).count();
-            let at_hand = groups.iter().map(|group| group.places.len()).sum();
-            let time = self.share(place, client.connect_timeout, untried, at_hand);
+            let ready = groups.iter().map(|group| group.places.len()).sum();
+            let time = self.time_to_reach(place, client.connect_timeout, untried, ready);
             match client.topology.server(lock, time) {
                 Ok(server) => add(groups, place, server),
                 Err(error) => {

@@ -22,13 +22,13 @@ use crate::transport::server::Server;
 type Carrier = (Arc<Link>, Option<Checkout>);
 
 impl Attempt<'_, '_> {
-    /// Sends each group, and adds it to the `open` exchanges: first where a connection is open, and
-    /// last to servers that did not reply to the last request.
-    pub(super) fn send(&mut self, groups: List<Group>, open: &mut List<Exchange>) {
+    /// Sends each group: first where a connection is open, and last to servers that did not reply
+    /// to the last request.
+    pub(super) fn send(&mut self, groups: List<Group>) {
         let mut unopened = List::new();
         for group in groups {
             match self.open_link(&group) {
-                Some(link) => self.send_group(group, (link, None), open),
+                Some(link) => self.send_group(group, (link, None)),
                 None => unopened.push(group),
             }
         }
@@ -40,16 +40,16 @@ impl Attempt<'_, '_> {
         });
         let count = unopened.len();
         for (tried, group) in unopened.into_iter().enumerate() {
-            let at_hand = open.iter().map(|exchange| exchange.places.len()).sum();
+            let ready = self.open.iter().map(|exchange| exchange.places.len()).sum();
             let client = self.client(group.places[0]);
             let longest = match self.is_exclusive(&group) {
                 true => client.pool_timeout,
                 false => client.connect_timeout,
             };
-            let time = self.share(group.places[0], longest, count - tried, at_hand);
+            let time = self.time_to_reach(group.places[0], longest, count - tried, ready);
             let failure = match self.connect(&group, time) {
                 Ok(carrier) if !self.until.is_past() => {
-                    self.send_group(group, carrier, open);
+                    self.send_group(group, carrier);
                     continue;
                 }
                 // It is not sent, so no copy is lost, and the server is not to blame.
@@ -114,7 +114,7 @@ impl Attempt<'_, '_> {
     /// Records that no connection could be opened within `time`.
     fn not_opened(&self, server: &Server, error: Option<&RedisError>, time: Duration) {
         let Some(error) = error else {
-            if self.enough.is_some() {
+            if self.majority.is_some() {
                 server.health.not_sent();
             }
             return;
@@ -127,14 +127,14 @@ impl Attempt<'_, '_> {
         }
     }
 
-    fn send_group(&self, group: Group, (link, own): Carrier, open: &mut List<Exchange>) {
+    fn send_group(&mut self, group: Group, (link, own): Carrier) {
         let Group { places, server } = group;
         let sent = link.send(places.len(), Moment::now(), |out| {
             for &place in &places {
                 self.requests[place].pack(out);
             }
         });
-        open.push(Exchange {
+        self.open.push(Exchange {
             server,
             sent,
             places,
@@ -142,27 +142,20 @@ impl Attempt<'_, '_> {
         });
     }
 
-    /// The time for the first of `untried` servers that are not ready, at most `longest`. It is
-    /// shorter if the `at_hand` requests whose servers are ready are enough.
-    pub(super) fn share(
+    /// The time to reach the first of `untried` servers that are not ready, at most `longest`. Of a
+    /// majority, `ready` requests may be enough without it.
+    pub(super) fn time_to_reach(
         &self,
         place: usize,
         longest: Duration,
         untried: usize,
-        at_hand: usize,
+        ready: usize,
     ) -> Duration {
-        let client = self.client(place);
         let untried = u32::try_from(untried).unwrap_or(u32::MAX);
         let time = longest.min(self.until.left() / untried);
-        if at_hand < self.needed() || self.enough.is_none() {
-            return time;
+        match self.majority {
+            Some(needed) if ready >= needed => time.min(self.grace_to_reach(place)),
+            _ => time,
         }
-        let unknown = client.command_timeout / 4;
-        let lock = self.requests[place].request.lock;
-        time.min(
-            client
-                .health(lock, |health| health.grace(unknown))
-                .max(BRIEFLY),
-        )
     }
 }

@@ -63,13 +63,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The number of good replies after which the others are not needed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Enough {
-    pub(crate) needed: usize,
-    pub(crate) is_good: fn(&Value) -> bool,
-}
-
 /// Why one attempt brought no reply.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -186,6 +179,21 @@ impl<'q> RequestState<'q> {
         self.call().is_repeatable() || !self.lost_copies.is_ambiguous()
     }
 
+    /// After an attempt without an outcome: prepares the next copy, or ends the request if there
+    /// must be none.
+    pub(super) fn next_step(
+        &mut self,
+        next_call: impl FnOnce() -> Option<Call>,
+        budget: &CallBudget,
+    ) {
+        let error = match budget.check_interrupt(self.request.lock.name()) {
+            Ok(()) if self.is_repeatable() => return self.replace_call(next_call),
+            Ok(()) => self.unavailable(budget),
+            Err(interrupted) => interrupted,
+        };
+        self.outcome = Some(Err(Failure::Final(error)));
+    }
+
     /// Replaces the call before another copy is sent, if a copy of it was lost.
     pub(super) fn replace_call(&mut self, next_call: impl FnOnce() -> Option<Call>) {
         if self.lost_copies.copies > self.replaced_after {
@@ -250,7 +258,7 @@ impl<'q> RequestState<'q> {
         }
     }
 
-    pub(super) fn unavailable(&mut self, budget: &CallBudget) -> Error {
+    fn unavailable(&mut self, budget: &CallBudget) -> Error {
         let cause = self.cause.take();
         let cause = cause.unwrap_or_else(|| "no reply in time".into());
         let Request { client, lock, .. } = self.request;

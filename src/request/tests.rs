@@ -56,7 +56,7 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     assert!(exchange.sent.pending.is_over());
     let mut states = vec![RequestState::new(&request)];
     let until = Moment::now();
-    Attempt::new(&mut states, None, Purpose::Caller, until, &mut |_| None)
+    Attempt::new(&mut states, Purpose::Caller, until, &mut |_| None)
         .run(List::from_buf([exchange]));
     states[0].settle();
     let outcome = states[0].outcome.take();
