@@ -1,4 +1,17 @@
 //! The time budget of one call: its wait for the lock, its time for replies, its interrupts.
+//!
+//! | deadline | whose time is over then | what it ends |
+//! |---|---|---|
+//! | wait: `is_wait_over` | that of other owners | the sleeps of the call, but no request |
+//! | reply: `reply_deadline` | that of Redis for a request | the request and its copies |
+//! | call: `call_deadline` | that of the call, apart from [`GRACE`] | further attempts after the wait |
+//! | cleanup: `remaining` | that of the releases after the last attempt | their requests |
+//!
+//! A request can have an earlier deadline of its own (`Request::until`). After the cleanup, the
+//! watchdog repeats the releases.
+//!
+//! An interrupt or a shutdown ends the sleeps at once, and a request after the copy that is sent,
+//! but not the cleanup.
 
 mod give_way;
 mod long_wait;

@@ -47,7 +47,7 @@ impl Needed {
         budget: &CallBudget,
     ) -> List<Result<Reply, NoReply>> {
         match self {
-            Self::All => request_batch(requests, next_call, budget.reply_deadline(), budget),
+            Self::All => request_batch(requests, next_call, budget),
             Self::Majority(needed) => {
                 request_majority(requests, needed, is_good, next_call, budget)
             }

@@ -135,25 +135,24 @@ fn request<'a>(
         .map(|one| (&one.call.lock.core, &one.call.lock.key));
     let groups = group(places, |_, _| asked[0].call.lock.kind.is_joinable);
     let mut asks: Vec<(Ask<'a>, Wish)> = groups.iter().map(|group| to_ask(&asked, group)).collect();
-    let requests: Vec<Request<'a>> = asks
-        .iter()
-        .map(|(ask, wish)| ask.request(ask.call(wish)))
-        .collect();
+    let is_alone = are_all && groups.len() == 1;
+    // A server that does not reply must not keep the names of the others from other clients.
+    let until = match is_alone {
+        true => Moment::NEVER,
+        false => Moment::now().after(call.core.command_timeout),
+    };
+    let request = |(ask, wish): &(Ask<'a>, Wish)| Request {
+        until,
+        ..ask.request(ask.call(wish))
+    };
+    let requests: Vec<Request<'a>> = asks.iter().map(request).collect();
     let since = budget.unanswered_since().unwrap_or_else(Moment::now);
     budget.set_unanswered_since(Some(since));
-    let is_alone = are_all && requests.len() == 1;
-    let deadline = match is_alone {
-        true => budget.reply_deadline(),
-        // A server that does not reply must not keep the names of the others from other clients.
-        false => Moment::now()
-            .after(call.core.command_timeout)
-            .min(budget.reply_deadline()),
-    };
     let next_call = |at: usize| {
         let (ask, wish) = &mut asks[at];
         Some(ask.next_copy(wish))
     };
-    let results = request_batch(&requests, next_call, deadline, budget);
+    let results = request_batch(&requests, next_call, budget);
     drop(requests);
     let mut silent = None;
     let mut granted: Vec<(&[usize], Granted)> = Vec::new();

@@ -34,7 +34,7 @@ impl RedisClient {
         budget: &CallBudget,
     ) -> Result<Reply, NoReply> {
         let request = Request::new(self, lock, call);
-        request_one(&request, |_| None, budget.reply_deadline(), budget)
+        request_one(&request, |_| None, budget)
     }
 
     /// As [`request`](Self::request), and decodes the reply.
@@ -56,28 +56,33 @@ impl RedisClient {
 pub(crate) fn request_once(request: &Request<'_>, budget: &CallBudget) -> Result<Reply, NoReply> {
     let mut state = RequestState::new(request);
     let until = Moment::now().after(request.client.command_timeout);
-    let until = until.min(budget.reply_deadline());
+    let until = until.min(request.reply_deadline(budget));
     let states = std::slice::from_mut(&mut state);
     Attempt::new(states, Purpose::Caller, until, &mut |_| None).run(List::new());
     state.settle();
     state.finish(budget)
 }
 
-/// Sends each request until it has a clear reply, all of them within one deadline, `reply_by`.
-/// The requests to one server are sent together on one connection. While a copy of a request may
+/// Sends each request until it has a clear reply, or the time of one of them is over, or that of the
+/// call. The requests to one server are sent together on one connection. While a copy of a request may
 /// still be executed, `next_call` can put another call in place of the next copy. A call that is
 /// not repeatable is then not sent again.
 ///
-/// Nothing is sent once the deadline has passed.
+/// Nothing is sent once the time is over.
 pub(crate) fn request_batch(
     requests: &[Request<'_>],
     mut next_call: impl FnMut(usize) -> Option<Call>,
-    reply_by: Moment,
     budget: &CallBudget,
 ) -> List<Result<Reply, NoReply>> {
     match requests {
-        [request] => List::from_buf([request_one(request, next_call, reply_by, budget)]),
-        _ => repeat(requests, List::new(), &mut next_call, reply_by, budget),
+        [request] => List::from_buf([request_one(request, next_call, budget)]),
+        _ => {
+            let ends = requests
+                .iter()
+                .map(|request| request.reply_deadline(budget));
+            let reply_by = ends.min().unwrap_or(Moment::ZERO);
+            repeat(requests, List::new(), &mut next_call, reply_by, budget)
+        }
     }
 }
 
@@ -85,9 +90,9 @@ pub(crate) fn request_batch(
 pub(crate) fn request_one(
     request: &Request<'_>,
     mut next_call: impl FnMut(usize) -> Option<Call>,
-    reply_by: Moment,
     budget: &CallBudget,
 ) -> Result<Reply, NoReply> {
+    let reply_by = request.reply_deadline(budget);
     match send_on_open_link(request, reply_by) {
         Ok(reply) => Ok(reply),
         Err(exchange) => {

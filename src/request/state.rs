@@ -30,6 +30,9 @@ pub(crate) struct Request<'a> {
     pub(crate) call: Call,
     /// The same request, which the subscriber thread may have sent already.
     pub(crate) prepared: Option<&'a Prepared>,
+    /// It is not sent after this moment, and its reply is not waited for, although the call may
+    /// have more time.
+    pub(crate) until: Moment,
 }
 
 impl<'a> Request<'a> {
@@ -41,7 +44,13 @@ impl<'a> Request<'a> {
             others: Vec::new(),
             call,
             prepared: None,
+            until: Moment::NEVER,
         }
+    }
+
+    /// When its reply must have arrived, if it is sent now.
+    pub(super) fn reply_deadline(&self, budget: &CallBudget) -> Moment {
+        budget.reply_deadline().min(self.until)
     }
 
     /// Whether this `call` for it needs a connection of its own, because the confirmation by

@@ -197,7 +197,7 @@ impl<'a> LockCall<'a> {
         let request = ask.request(ask.call(&wish));
         let next_call = |_| Some(ask.next_copy(&wish));
         budget.set_unanswered_since(Some(begun));
-        let result = request_one(&request, next_call, budget.reply_deadline(), budget);
+        let result = request_one(&request, next_call, budget);
         let traces = Traces::of(&result);
         match ask.end(result, None) {
             Answer::Granted(granted) => Ok(granted),

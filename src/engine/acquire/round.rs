@@ -126,7 +126,7 @@ impl Acquisition<'_> {
             ..ask.request(call.unwrap_or_else(|| ask.call(&wish)))
         };
         let next_call = |_| Some(ask.next_copy(&wish));
-        let result = request_one(&request, next_call, budget.reply_deadline(), budget);
+        let result = request_one(&request, next_call, budget);
         drop(request);
         if prepared.is_some_and(|prepared| prepared.is_outdated()) {
             // The wake-up of that message has been taken. If the lock is refused, another request

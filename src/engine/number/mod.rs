@@ -203,8 +203,7 @@ impl Number {
         let request_id = of_ready.unwrap_or_else(|| self.core.lanes.next());
         let id = &request_id;
         let copy = |is_repeated| call(RequestCopy { id, is_repeated });
-        let until = deadline.min(limit);
-        let sent = self.send(copy, prepared.as_deref(), decode, until, budget);
+        let sent = self.send(copy, prepared.as_deref(), decode, limit, budget);
         let (error, lost_copies, is_unclear) = match sent {
             Ok((value, reply)) => {
                 let id = request_id;
@@ -247,9 +246,10 @@ impl Number {
         let redis = &self.core.redis;
         let request = Request {
             prepared,
+            until,
             ..Request::new(redis, &self.key, copy(false))
         };
-        let result = request_one(&request, |_| Some(copy(true)), until, budget);
+        let result = request_one(&request, |_| Some(copy(true)), budget);
         if prepared.is_some_and(Prepared::is_outdated) {
             // The wake-up of a later message has been taken.
             budget.unparker().unpark();
