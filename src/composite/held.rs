@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::grouped::{GrantRequest, request_each};
 use super::needed::{Needed, are_of_this_process, combine, slowest};
+use super::quorum::Quorum;
 use crate::base::call_budget::CallBudget;
 use crate::base::subscription::Subscription;
 use crate::core::Core;
 use crate::engine::{Ended, HeldLock, Release};
 use crate::error::{LostReason, Result};
-use crate::local::{Hold, Quorum, Unlocks};
+use crate::local::{Hold, Unlocks};
 use crate::script::Call;
 
 /// For how long a grant stays with this client while a thread that was given another lock of the

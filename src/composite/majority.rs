@@ -18,13 +18,13 @@ use std::collections::BTreeSet;
 use std::mem;
 use std::time::Duration;
 
+use super::quorum::Quorum;
 use super::seats::{HeldAt, Seats};
 use super::{Call, Missing};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
 use crate::engine::{Channel, HeldLock, SingleLock, Wait, wait_until};
 use crate::error::{Error, Result};
-use crate::local::Quorum;
 
 /// Pauses between rounds in which too few servers reply. There is none before the second round.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);

@@ -9,6 +9,7 @@
 //! | `needed` | how many locks are needed; results of several locks |
 //! | `grouped` | requests about several grants: those of one client and slot share a request |
 //! | `levels` | the levels of a thread that holds some of the locks already |
+//! | `quorum` | several holds that count as one while enough of them are held |
 //! | `several` | acquires all of several names |
 //! | `together` | one attempt at several names, all or none |
 //! | `majority` | acquires a majority of several servers |
@@ -20,6 +21,7 @@ mod held;
 mod levels;
 mod majority;
 mod needed;
+mod quorum;
 mod seats;
 mod several;
 mod together;
@@ -44,6 +46,7 @@ use grouped::{GrantRequest, request_each};
 use needed::{Needed, begin_calls, distinct, reached, slowest};
 
 pub(crate) use held::Held;
+pub(crate) use quorum::Quorum;
 
 /// A lock of several names, or of one name at several servers.
 #[derive(Clone)]

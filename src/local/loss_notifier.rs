@@ -11,12 +11,12 @@ use crate::error::LostReason;
 /// It ends with the message, or with the hold. A receiver then sees that its channel is
 /// disconnected, so it never blocks indefinitely.
 #[derive(Debug, Default)]
-pub(super) struct LossNotifier(OnceLock<Arc<Source<LostReason>>>);
+pub(crate) struct LossNotifier(OnceLock<Arc<Source<LostReason>>>);
 
 impl LossNotifier {
     /// A channel that gets the message. `lost` tells whether the hold is lost already: if so, the
     /// message is sent now, because a loss before the first subscription sent none.
-    pub(super) fn subscribe(
+    pub(crate) fn subscribe(
         &self,
         lost: impl FnOnce() -> Option<LostReason>,
     ) -> Subscription<LostReason> {
@@ -28,7 +28,7 @@ impl LossNotifier {
         source.subscribe()
     }
 
-    pub(super) fn notify(&self, reason: LostReason) {
+    pub(crate) fn notify(&self, reason: LostReason) {
         if let Some(source) = self.0.get() {
             source.end(Some(reason));
         }

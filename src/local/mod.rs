@@ -6,9 +6,8 @@
 //! while it holds the lock.
 //!
 //! A lock has at most one ticket for each client. A hold ends once, as released or as lost; only a
-//! release that finds the lock gone turns released into lost. Mutexes are locked in one order: the
-//! watchdog's or the queue's, then that of a grant, then that of a hold. No thread locks those of
-//! the watchdog and of the queue together. No user code and no I/O runs under them.
+//! release that finds the lock gone turns released into lost. No user code and no I/O runs under a
+//! mutex.
 //!
 //! | file | duty |
 //! |---|---|
@@ -26,36 +25,24 @@ mod loss_notifier;
 mod place;
 mod queue;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod yields;
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use parking_lot::Mutex;
 
 use crate::base::key::{Family, LockKey};
 
-pub(crate) use grant::{Grant, Granted, Hold, Quorum, Unlocked, Unlocks};
+pub(crate) use grant::{Grant, Granted, Hold, OnLoss, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
+pub(crate) use loss_notifier::LossNotifier;
 pub(crate) use place::{Place, PlaceEnd};
-pub(crate) use queue::{CameWith, Claim, Entered, Released, TicketState, Waiter, Wanted};
+pub(crate) use queue::{
+    CameWith, Claim, Entered, LocalQueue, Released, TicketState, Waiter, Wanted,
+};
 pub(crate) use yields::Pause;
-
-/// All locks that threads of this process hold or wait for.
-///
-/// Invariants that its mutex protects:
-///
-/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
-///   shared holds.
-/// * Threads that wait for a lock get its ticket in their order.
-/// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
-/// * A reply wakes the threads that wait for that reply.
-///
-/// It is locked before the mutex of a grant, never after it.
-#[derive(Debug, Default)]
-pub(crate) struct LocalQueue(Mutex<queue::Locks>);
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a
 /// lock of another family. The two locks of a read-write lock have one id.

@@ -68,10 +68,11 @@ fn grant_of(
         turns: None,
     };
     let parts = (lock(name), LockKey::new("", name), kind);
-    Grant::new(parts, granted, Arc::downgrade(queue), Arc::default())
+    let queue = Arc::downgrade(queue);
+    Grant::new(parts, granted, queue, Arc::default())
 }
 
 /// A new hold of `thread` on the lock `k`, with a renewed lease.
-pub(super) fn hold(queue: &Arc<LocalQueue>, thread: ThreadId) -> Arc<Hold> {
+pub(crate) fn hold(queue: &Arc<LocalQueue>, thread: ThreadId) -> Arc<Hold> {
     grant(queue, "k", renewed(), Moment::now(), 0..0).first_hold(thread)
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use super::debug::{Short, state_of};
 use crate::base::call_budget::CallBudget;
 use crate::base::subscription::Subscription;
-use crate::composite::Held;
+use crate::composite::{Held, Quorum};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
-use crate::local::Quorum;
 use crate::observe::tell;
 
 /// One level of a lock, or a permit. Dropping it releases it, and logs an error.

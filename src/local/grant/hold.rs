@@ -273,6 +273,13 @@ impl HoldState {
         self.lease.action_at(&self.levels, now)
     }
 
+    pub(super) fn loss_reason(&self) -> Option<LostReason> {
+        match self.end {
+            Some(HoldEnd::Lost(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// True if the thread has unlocked the last level.
     pub(super) fn is_unlocked(&self) -> bool {
         matches!(

@@ -1,8 +1,9 @@
 //! The loss of a grant, or of one of the holds that share it.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::{Grant, GrantState, Hold, HoldEnd, Usage};
+use super::{Grant, GrantState, Hold, HoldEnd, HoldState, Usage};
 use crate::base::list::List;
 use crate::base::subscription::Subscription;
 use crate::error::LostReason;
@@ -10,6 +11,26 @@ use crate::observe::{HoldSpan, LockEvent, Observer};
 
 /// The holds that were lost, and why.
 pub(in crate::local) type Losses = List<(Arc<Hold>, LostReason)>;
+
+/// Is notified of the loss of a hold.
+pub(crate) trait OnLoss: fmt::Debug + Send + Sync {
+    /// A hold was lost.
+    fn lost(&self, reason: LostReason);
+}
+
+/// The local queue, as a grant uses it.
+pub(in crate::local) trait GrantQueue: fmt::Debug + Send + Sync {
+    /// Passes the ticket of a lost grant on. The holds that are lost are kept until their threads
+    /// unlock them.
+    fn lost(&self, grant: &Grant, lost: &Losses);
+
+    /// Ends an idle grant, if no thread has taken it meanwhile.
+    fn end_idle(&self, grant: &Grant) -> bool;
+
+    /// Ends a grant as lost because its client is shut down. The caller
+    /// [notifies](Grant::notify_holders) its holders. `None` if it has ended.
+    fn shut_down(&self, grant: &Grant) -> Option<Losses>;
+}
 
 impl GrantState {
     /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: then it is
@@ -132,7 +153,40 @@ impl Hold {
         self.loss_notifier.notify(reason);
         let observers = observers.iter().filter_map(Weak::upgrade);
         let all = majority.into_iter().chain(observers);
-        all.for_each(|quorum| quorum.lost(reason));
+        all.for_each(|observer| observer.lost(reason));
+    }
+
+    /// Makes `observer` be notified when the hold is lost. If it is lost already, returns the
+    /// reason: that loss may have been notified.
+    pub(crate) fn observe(&self, observer: Weak<dyn OnLoss>) -> Option<LostReason> {
+        self.unless_lost(|state| {
+            state.observers.retain(|old| old.strong_count() > 0);
+            state.observers.push(observer);
+        })
+    }
+
+    /// Makes this hold one of a majority, which is notified when it is lost. If it is lost already,
+    /// returns the reason: that loss may have been notified.
+    pub(crate) fn join(&self, majority: Arc<dyn OnLoss>) -> Option<LostReason> {
+        self.unless_lost(|state| state.majority = Some(majority))
+    }
+
+    fn unless_lost(&self, change: impl FnOnce(&mut HoldState)) -> Option<LostReason> {
+        let mut state = self.state.lock();
+        let lost = state.loss_reason();
+        if lost.is_none() {
+            change(&mut state);
+        }
+        lost
+    }
+
+    /// Ends this hold, because too few of its majority are left. Redis may still have the lock.
+    pub(crate) fn lose_with_majority(&self, reason: LostReason) {
+        {
+            let mut state = self.state.lock();
+            state.ended_with_majority |= state.end.is_none();
+        }
+        self.lose(reason);
     }
 
     /// Reports a loss to the operator, and ends the span of the hold. Calls code of the
@@ -160,10 +214,7 @@ impl Hold {
 
     /// Why the hold was lost, if it was.
     pub(crate) fn loss_reason(&self) -> Option<LostReason> {
-        match self.state.lock().end {
-            Some(HoldEnd::Lost(reason)) => Some(reason),
-            _ => None,
-        }
+        self.state.lock().loss_reason()
     }
 
     /// True if the hold ended with its majority. Redis may still have the lock.

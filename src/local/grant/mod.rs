@@ -8,7 +8,6 @@
 //! | `suspension` | a wait on a condition: the hold continues on another grant |
 //! | `renewal` | what the watchdog does for the grant |
 //! | `loss` | ends a grant or a hold as lost, and notifies |
-//! | `quorum` | several holds that count as one |
 //! | `skipped` | with the feature `testing`: the time that a test skips |
 //!
 //! The states of a hold, and of the grant that it uses or used last:
@@ -31,7 +30,6 @@
 
 mod hold;
 mod loss;
-mod quorum;
 mod renewal;
 #[cfg(feature = "testing")]
 mod skipped;
@@ -47,13 +45,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-pub(super) use loss::Losses;
-pub(crate) use quorum::Quorum;
+pub(crate) use loss::OnLoss;
+pub(super) use loss::{GrantQueue, Losses};
 
+use super::LockId;
 use super::lease_state::LeaseState;
 use super::levels::{LevelId, Levels};
 use super::loss_notifier::LossNotifier;
-use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -85,7 +83,7 @@ pub(crate) struct Grant {
     is_noted: AtomicBool,
     state: Mutex<GrantState>,
     /// Knows which thread may use the grant.
-    queue: Weak<LocalQueue>,
+    queue: Weak<dyn GrantQueue>,
     observer: Arc<Observer>,
 }
 
@@ -206,9 +204,9 @@ struct HoldState {
     lease: LeaseState,
     end: Option<HoldEnd>,
     /// They are notified of the loss.
-    observers: Vec<Weak<Quorum>>,
+    observers: Vec<Weak<dyn OnLoss>>,
     /// The majority that this hold belongs to. They end together.
-    majority: Option<Arc<Quorum>>,
+    majority: Option<Arc<dyn OnLoss>>,
     /// It ended because too few parts of its majority were left. Redis may still have the lock.
     ended_with_majority: bool,
     /// It is taken out before it is dropped, because that calls code of the application.
@@ -251,12 +249,12 @@ pub(crate) enum Unlocked {
     /// It was the last level, and no thread uses the grant, which Redis keeps for a while.
     Idle,
     /// It was the last level. The caller releases the grant in Redis, and then calls
-    /// [`LocalQueue::close`](LocalQueue::close).
+    /// [`LocalQueue::close`](super::LocalQueue::close).
     Last,
     /// The hold was lost before.
     Lost {
         reason: LostReason,
-        /// No level is left. The caller calls [`LocalQueue::close`](LocalQueue::close).
+        /// No level is left. The caller calls [`LocalQueue::close`](super::LocalQueue::close).
         last: bool,
     },
 }
@@ -274,7 +272,7 @@ impl Grant {
     pub(super) fn new(
         (lock, key, kind): (LockId, LockKey, &'static Kind),
         granted: Granted,
-        queue: Weak<LocalQueue>,
+        queue: Weak<dyn GrantQueue>,
         observer: Arc<Observer>,
     ) -> Arc<Self> {
         let asked = granted.asked;

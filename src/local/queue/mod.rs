@@ -4,6 +4,9 @@
 //! lock. The other threads wait in the queue, first come first served, without I/O. A thread that
 //! unlocks can hand its grant over to the next one.
 //!
+//! Mutexes are locked in one order: the watchdog's or the queue's, then that of a grant, then that
+//! of a hold. No thread locks those of the watchdog and of the queue together.
+//!
 //! | file | duty |
 //! |---|---|
 //! | `entry` | what the queue knows of one lock |
@@ -29,13 +32,14 @@ use std::sync::{Arc, OnceLock};
 pub(crate) use claim::{CameWith, Claim};
 use foldhash::HashMap;
 pub(crate) use hand_over::Released;
+use parking_lot::Mutex;
 pub(crate) use waiter::{Waiter, Wanted};
 pub(crate) use waiting::TicketState;
 
 use entry::{Entry, Ticket, Unanswered};
 
-use super::grant::{Grant, Granted, Hold, Losses};
-use super::{LocalQueue, LockId};
+use super::LockId;
+use super::grant::{Grant, GrantQueue, Granted, Hold, Losses};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -45,9 +49,21 @@ use crate::error::LostReason;
 use crate::observe::Observer;
 use crate::protocol::Kind;
 
+/// All locks that threads of this process hold or wait for.
+///
+/// Invariants that its mutex protects:
+///
+/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
+///   shared holds.
+/// * Threads that wait for a lock get its ticket in their order.
+/// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
+/// * A reply wakes the threads that wait for that reply.
+#[derive(Debug, Default)]
+pub(crate) struct LocalQueue(Mutex<Locks>);
+
 /// What the mutex of the local queue protects.
 #[derive(Debug, Default)]
-pub(super) struct Locks {
+struct Locks {
     entries: HashMap<LockId, Entry>,
     /// The number of entries at which the next sweep runs.
     sweep_at: usize,
@@ -260,10 +276,8 @@ impl Locks {
 }
 
 /// What grants call.
-impl LocalQueue {
-    /// Passes the ticket of a lost grant on. The holds that are lost are kept until their threads
-    /// unlock them.
-    pub(super) fn lost(&self, grant: &Grant, lost: &Losses) {
+impl GrantQueue for LocalQueue {
+    fn lost(&self, grant: &Grant, lost: &Losses) {
         self.change(|locks| {
             let lock = &grant.lock;
             let Some(entry) = locks.entries.get_mut(lock) else {
@@ -283,8 +297,7 @@ impl LocalQueue {
         });
     }
 
-    /// Ends an idle grant, if no thread has taken it meanwhile.
-    pub(super) fn end_idle(&self, grant: &Grant) -> bool {
+    fn end_idle(&self, grant: &Grant) -> bool {
         let mut locks = self.0.lock();
         let lock = &grant.lock;
         if let Some(entry) = locks.entries.get_mut(lock) {
@@ -295,9 +308,7 @@ impl LocalQueue {
         grant.end()
     }
 
-    /// Ends a grant as lost because its client is shut down. The caller
-    /// [notifies](Grant::notify_holders) its holders. `None` if it has ended.
-    pub(super) fn shut_down(&self, grant: &Grant) -> Option<Losses> {
+    fn shut_down(&self, grant: &Grant) -> Option<Losses> {
         // Under this mutex no thread is about to hand the grant over, which then would not be
         // released.
         let _locks = self.0.lock();

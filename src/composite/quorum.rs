@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::{Hold, HoldEnd, HoldState};
 use crate::base::subscription::Subscription;
 use crate::error::LostReason;
-use crate::local::loss_notifier::LossNotifier;
+use crate::local::{Hold, LossNotifier, OnLoss};
 
 /// Counts the losses of several holds, and notifies when fewer than needed are left.
 #[derive(Debug)]
@@ -36,10 +35,9 @@ impl Quorum {
         // Before any loss: one that comes before the first subscription is not kept.
         drop(quorum.subscribe_to_loss());
         for hold in holds {
-            quorum.add(hold, |state| {
-                state.observers.retain(|old| old.strong_count() > 0);
-                state.observers.push(Arc::downgrade(&quorum));
-            });
+            let observer = Arc::downgrade(&quorum);
+            hold.observe(observer)
+                .inspect(|reason| quorum.lost(*reason));
         }
         quorum
     }
@@ -50,24 +48,8 @@ impl Quorum {
         let members = holds.iter().map(|hold| Arc::downgrade(hold)).collect();
         let quorum = Self::new(holds.len(), needed, members);
         for hold in holds {
-            quorum.add(hold, |state| state.majority = Some(Arc::clone(&quorum)));
-        }
-    }
-
-    /// Adds a hold by this change of its state. Counts a hold that is lost already.
-    fn add(&self, hold: &Hold, change: impl FnOnce(&mut HoldState)) {
-        let lost = {
-            let mut state = hold.state.lock();
-            match state.end {
-                Some(HoldEnd::Lost(reason)) => Some(reason),
-                _ => {
-                    change(&mut state);
-                    None
-                }
-            }
-        };
-        if let Some(reason) = lost {
-            self.lost(reason);
+            let majority = Arc::clone(&quorum);
+            hold.join(majority).inspect(|reason| quorum.lost(*reason));
         }
     }
 
@@ -75,9 +57,10 @@ impl Quorum {
     pub(crate) fn subscribe_to_loss(&self) -> Subscription<LostReason> {
         self.loss_notifier.subscribe(|| None)
     }
+}
 
-    /// Counts a loss.
-    pub(super) fn lost(&self, reason: LostReason) {
+impl OnLoss for Quorum {
+    fn lost(&self, reason: LostReason) {
         let decrement = |losses_left: usize| losses_left.checked_sub(1);
         let counted = self
             .losses_left
@@ -87,11 +70,7 @@ impl Quorum {
         }
         self.loss_notifier.notify(reason);
         for hold in self.members.iter().filter_map(Weak::upgrade) {
-            {
-                let mut state = hold.state.lock();
-                state.ended_with_majority |= state.end.is_none();
-            }
-            hold.lose(reason);
+            hold.lose_with_majority(reason);
         }
     }
 }
