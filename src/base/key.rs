@@ -28,7 +28,7 @@ struct Names {
 }
 
 /// What a name in Redis is used for, as far as its channel depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Family {
     /// A lock with one holder.
     Lock,

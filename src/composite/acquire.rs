@@ -1,6 +1,5 @@
 //! The calls that acquire a composite.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::held::Held;
@@ -14,28 +13,9 @@ use crate::lease::Lease;
 use crate::observe::{WaitSpan, long_wait};
 
 impl Composite {
-    /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
-    pub(crate) fn lock_with(&self, lease: Lease, interrupt: Option<&Interrupt>) -> Result<Held> {
-        loop {
-            // A wait without a limit is never over.
-            if let Some(held) = self.lock_within(None, lease, interrupt)? {
-                return Ok(held);
-            }
-        }
-    }
-
-    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if the
-    /// interrupt is raised.
-    pub(crate) fn try_lock(
-        &self,
-        wait: Duration,
-        lease: Lease,
-        interrupt: Option<&Interrupt>,
-    ) -> Result<Option<Held>> {
-        self.lock_within(Some(wait), lease, interrupt)
-    }
-
-    fn lock_within(
+    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Without one, the
+    /// wait has no limit. Fails if the interrupt is raised.
+    pub(crate) fn lock_within(
         &self,
         wait: Option<Duration>,
         lease: Lease,
@@ -109,22 +89,12 @@ impl Call<'_> {
         if own.is_empty() {
             return Ok(Some(held));
         }
-        match levels::add(self, own, needed) {
-            Ok(further) => {
-                held.extend(further);
-                // In the order of the locks.
-                held.sort_by(|one, other| {
-                    let place =
-                        |level: &HeldLock| (Arc::clone(&level.hold.lock.key), level.core.id);
-                    place(one).cmp(&place(other))
-                });
-                Ok(Some(held))
-            }
-            Err(failed) => {
-                held.extend(failed.added);
-                self.release(held);
-                Err(failed.error)
-            }
+        if let Err(error) = levels::add(self, own, needed, &mut held) {
+            self.release(held);
+            return Err(error);
         }
+        // In the order of the locks.
+        held.sort_by(|one, other| one.hold.lock.cmp(&other.hold.lock));
+        Ok(Some(held))
     }
 }

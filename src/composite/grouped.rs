@@ -31,27 +31,19 @@ impl GrantRequest<'_> {
     }
 }
 
-/// The indices of the locks of each group, in the order of the first lock of each: those of one
-/// client in one slot, for which `may_share` is true.
+/// The indices of the locks of each group: those of one client in one slot, for which `may_share`
+/// is true.
 pub(super) fn group<'a>(
     locks: impl Iterator<Item = (&'a Arc<Core>, &'a LockKey)>,
     may_share: impl Fn(usize, usize) -> bool,
 ) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let places: Vec<(&Arc<Core>, u16)> = locks
-        .map(|(core, key)| (core, core.redis.topology.batch(key)))
-        .collect();
-    for (at, (core, slot)) in places.iter().enumerate() {
-        let is_same = |group: &&mut Vec<usize>| {
-            let (first, of_first) = &places[group[0]];
-            Arc::ptr_eq(first, core) && of_first == slot && may_share(group[0], at)
-        };
-        match groups.iter_mut().find(is_same) {
-            Some(group) => group.push(at),
-            None => groups.push(vec![at]),
-        }
-    }
-    groups
+    let batch = |(core, key): (&Arc<Core>, &LockKey)| (core.number, core.redis.topology.batch(key));
+    let batches: Vec<(u64, u16)> = locks.map(batch).collect();
+    let mut sorted: Vec<usize> = (0..batches.len()).collect();
+    sorted.sort_by_key(|&at| batches[at]);
+    let is_same =
+        |&one: &usize, &other: &usize| batches[one] == batches[other] && may_share(one, other);
+    sorted.chunk_by(is_same).map(<[usize]>::to_vec).collect()
 }
 
 /// Sends these calls, and returns the reply or the error of each.

@@ -1,11 +1,10 @@
 //! What a call has acquired: a level of one lock, or of several.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::grouped::{GrantRequest, request_each};
-use super::needed::{Needed, are_of_this_process, combine, slowest};
+use super::needed::{Needed, are_of_this_process, combine, reached, slowest};
 use super::quorum::Quorum;
 use crate::base::call_budget::CallBudget;
 use crate::base::subscription::Subscription;
@@ -85,10 +84,8 @@ impl Held {
     /// For how long the lock is held without another renewal. Ends no hold.
     pub(crate) fn left(&self) -> Duration {
         let left = |level: &HeldLock| level.left().unwrap_or_default();
-        let mut lefts: Vec<Duration> = self.levels().iter().map(left).collect();
-        lefts.sort_unstable_by_key(|&left| Reverse(left));
-        let last_needed = lefts.get(self.count_needed().saturating_sub(1));
-        last_needed.copied().unwrap_or_default()
+        let lefts = self.levels().iter().map(left).collect();
+        reached(lefts, self.count_needed()).unwrap_or_default()
     }
 
     /// Prolongs each lease to at least this many milliseconds. With 0, Redis only confirms that it

@@ -6,7 +6,7 @@ use super::held::extend;
 use super::needed::combine;
 use super::{Call, Composite};
 use crate::engine::{HeldLock, SingleLock, check_tokens, push_level};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lease::Terms;
 use crate::local::Hold;
 
@@ -15,12 +15,6 @@ pub(super) struct Own<'a> {
     pub(super) lock: &'a SingleLock,
     pub(super) hold: Arc<Hold>,
     pub(super) terms: Terms,
-}
-
-/// Too few levels were added: these.
-pub(super) struct TooFew {
-    pub(super) added: Vec<HeldLock>,
-    pub(super) error: Error,
 }
 
 /// Removes the holds that are lost. Fails if those that are left are fewer than `needed`.
@@ -37,41 +31,36 @@ pub(super) fn check(composite: &Composite, own: &mut Vec<Own<'_>>, needed: usize
         .try_for_each(|own| check_tokens(own.lock, &own.hold))
 }
 
-/// Adds a level to each of these holds, of which `needed` are needed. Redis is asked only for those
-/// whose lease has to be longer.
+/// Adds a level to each of these holds, of which `needed` are needed, and puts it into `held`, also
+/// if they are too few. Redis is asked only for those whose lease has to be longer.
 pub(super) fn add(
     call: Call<'_>,
     own: Vec<Own<'_>>,
     needed: usize,
-) -> std::result::Result<Vec<HeldLock>, TooFew> {
-    let mut added = Vec::new();
-    if let Err(error) = extend_short(call, &own) {
-        return Err(TooFew { added, error });
-    }
+    held: &mut Vec<HeldLock>,
+) -> Result<()> {
+    extend_short(call, &own)?;
     let add = |Own { lock, hold, terms }: Own<'_>| {
-        added.push(push_level(lock, hold, terms)?);
+        held.push(push_level(lock, hold, terms)?);
         Ok(())
     };
     let results: Vec<Result<()>> = own.into_iter().map(add).collect();
-    match combine(results.into_iter(), needed) {
-        Ok(()) => Ok(added),
-        Err(error) => Err(TooFew { added, error }),
-    }
+    combine(results.into_iter(), needed)
 }
 
 /// Extends the leases that do not cover the new levels.
 fn extend_short(call: Call<'_>, own: &[Own<'_>]) -> Result<()> {
     let short = own.iter().filter(|own| !own.hold.covers(own.terms));
     let level = |own: &Own<'_>| HeldLock::first(&own.lock.core, Arc::clone(&own.hold));
-    let short: Vec<(HeldLock, u64)> = short.map(|own| (level(own), own.terms.millis)).collect();
-    if short.is_empty() {
+    let levels: Vec<(HeldLock, u64)> = short.map(|own| (level(own), own.terms.millis)).collect();
+    if levels.is_empty() {
         return Ok(());
     }
-    let covered = own.len() - short.len();
+    let covered = own.len() - levels.len();
     let needed = call.composite.needed.less(covered);
-    let short: Vec<(&HeldLock, u64)> = short
+    let levels: Vec<_> = levels
         .iter()
         .map(|(level, millis)| (level, *millis))
         .collect();
-    extend(&short, needed, call.budget)
+    extend(&levels, needed, call.budget)
 }

@@ -69,20 +69,21 @@ struct Rounds<'a> {
 /// Acquires a majority of these servers, at which the thread does not hold the lock; `None` if the
 /// budget ends first.
 pub(super) fn acquire(call: Call<'_>, missing: &[Missing<'_>]) -> Result<Option<Vec<HeldLock>>> {
-    let mut seats = Seats::new(call, missing);
+    let mut seats = Seats::new(call, missing, 0..missing.len());
     let has_tickets = seats.take_tickets();
     if !matches!(has_tickets, Ok(true)) {
         seats.undo();
         return has_tickets.map(|_| None);
     }
-    let needed = seats.needed;
+    let needed = seats.needed();
     let _calls = call.begin();
     let is_acquired = match seats.held().len() < needed {
         true => Rounds::new(call).run(&mut seats),
         false => Ok(true),
     };
     if let Ok(true) = is_acquired {
-        let held = seats.keep();
+        let levels = seats.keep().into_iter().map(|(_, level)| level);
+        let held: Vec<HeldLock> = levels.collect();
         // The holds of a majority end together.
         let holds: Vec<_> = held.iter().map(|level| &level.hold).collect();
         Quorum::join(&holds, needed);
@@ -130,7 +131,7 @@ impl<'a> Rounds<'a> {
         let reply_deadline = *self.reply_deadline.get_or_insert(deadline);
         let asked = Moment::now();
         let replies = seats.request();
-        let (needed, servers) = (seats.needed, seats.seats.len());
+        let (needed, servers) = (seats.needed(), seats.seats.len());
         let is_refusal = |error: &&Error| !matches!(error, Error::Unavailable { .. });
         if replies.failures.iter().filter(is_refusal).count() + needed > servers {
             return Err(composite.joined(replies.failures, budget));
@@ -170,9 +171,9 @@ impl<'a> Rounds<'a> {
         took: Duration,
     ) -> Option<bool> {
         // No owner has a majority: several clients got some servers each.
-        let is_split = !granted.is_empty() && held.len() < seats.needed;
+        let is_split = !granted.is_empty() && held.len() < seats.needed();
         if !is_split {
-            held = self.holders(seats.needed, granted, held);
+            held = self.holders(seats.needed(), granted, held);
         }
         let has_minority = !self.minority_grants.is_empty();
         let is_over = self.call.budget.is_wait_over();
@@ -205,7 +206,7 @@ impl<'a> Rounds<'a> {
     /// leases end. Listens where other owners hold the lock. If these servers are a majority, no
     /// release is missed, because two majorities have a server in common.
     fn await_releases(&mut self, seats: &Seats<'a>, held: &[HeldAt]) {
-        let needed = seats.needed;
+        let needed = seats.needed();
         let last = (needed - 1).checked_sub(self.minority_grants.len());
         let last = last.and_then(|at| held.get(at));
         let mut left = last.map_or(POLL, |held| held.left);

@@ -13,7 +13,7 @@
 //! | `several` | acquires all of several names |
 //! | `together` | one attempt at several names, all or none |
 //! | `majority` | acquires a majority of several servers |
-//! | `seats` | one round of requests to the servers of a majority |
+//! | `seats` | the locks that a call acquires, and what it has of each; one round of a majority |
 
 mod acquire;
 mod grouped;
@@ -33,7 +33,6 @@ use std::time::Duration;
 
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::engine::{HeldLock, LockCall, SingleLock};
 use crate::error::{Error, Result};
@@ -42,7 +41,6 @@ use crate::local::{Hold, Unlocks};
 use crate::protocol::inspected;
 use crate::request::Request;
 use crate::watchdog::ActiveCall;
-use grouped::{GrantRequest, request_each};
 use needed::{Needed, begin_calls, distinct, reached, slowest};
 
 pub(crate) use held::Held;
@@ -92,10 +90,7 @@ impl<'a> Call<'a> {
 impl Composite {
     /// A lock of several names: all are needed.
     pub(crate) fn all(mut locks: Vec<SingleLock>) -> Self {
-        locks.sort_by(|one, other| {
-            let place = |lock: &SingleLock| (Arc::clone(&lock.id.key), lock.core.id);
-            place(one).cmp(&place(other))
-        });
+        locks.sort_by(|one, other| one.id.cmp(&other.id));
         let names: Vec<&str> = locks.iter().map(SingleLock::name).collect();
         Self {
             name: names.join(", ").into(),
@@ -106,7 +101,7 @@ impl Composite {
 
     /// A lock of one name at several servers: more than half of them are needed.
     pub(crate) fn majority(name: &str, mut locks: Vec<SingleLock>) -> Self {
-        locks.sort_by_key(|lock| lock.core.id);
+        locks.sort_by(|one, other| one.id.cmp(&other.id));
         Self {
             name: name.into(),
             needed: Needed::Majority(locks.len() / 2 + 1),
@@ -317,29 +312,6 @@ impl Call<'_> {
             levels,
         };
         let _ = held.release(|| self.budget.remaining(self.core.command_timeout));
-    }
-
-    /// Releases what Redis granted, before a hold has begun. What gets no reply is released in the
-    /// background.
-    fn undo(&self, granted: &[(LockCall<'_>, &OwnerId)]) {
-        let Some((first, _)) = granted.first() else {
-            return;
-        };
-        let releases = granted.iter().map(|(part, owner)| {
-            let SingleLock {
-                core, key, kind, ..
-            } = part.lock;
-            let call = kind.release(key, owner);
-            GrantRequest { core, key, call }
-        });
-        let releases: Vec<GrantRequest<'_>> = releases.collect();
-        let budget = self.budget.remaining(self.core.command_timeout);
-        let replies = request_each(&releases, Needed::All, &budget);
-        for (release, reply) in releases.into_iter().zip(replies) {
-            if reply.is_err() {
-                release.later(first.lease_ends());
-            }
-        }
     }
 }
 

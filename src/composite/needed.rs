@@ -5,11 +5,14 @@ use std::sync::Arc;
 use redis::Value;
 
 use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
+use crate::engine::{Answer, Ask};
 use crate::error::{Error, Result};
+use crate::protocol::Wish;
 use crate::request::{NoReply, Reply, Request, request_batch, request_majority};
-use crate::script::Call;
+use crate::script::{Call, granted};
 use crate::watchdog::ActiveCall;
 
 /// How many locks of a composite are needed, which decides how requests are sent.
@@ -36,6 +39,32 @@ impl Needed {
             Self::All => Self::All,
             Self::Majority(needed) => Self::Majority(needed.saturating_sub(done)),
         }
+    }
+
+    /// Sends all of these requests for locks, none of which is sent after `until`. Returns what each
+    /// has brought.
+    pub(super) fn ask<'a>(
+        self,
+        asks: &mut [(Ask<'a>, Wish)],
+        until: Moment,
+        budget: &CallBudget,
+    ) -> Vec<Answer> {
+        let request = |(ask, wish): &(Ask<'a>, Wish)| Request {
+            until,
+            ..ask.request(ask.call(wish))
+        };
+        let requests: Vec<Request<'a>> = asks.iter().map(request).collect();
+        let next_call = |at: usize| {
+            let (ask, wish) = &mut asks[at];
+            Some(ask.next_copy(wish))
+        };
+        let is_good = |reply: &_| granted(reply).is_some();
+        let results = self.request(&requests, is_good, next_call, budget);
+        drop(requests);
+        let results = asks.iter().zip(results);
+        results
+            .map(|((ask, _), result)| ask.end(result, None))
+            .collect()
     }
 
     /// Sends all requests.

@@ -1,7 +1,9 @@
-//! The servers of a majority in one call, and one round of requests to them.
+//! The locks of one call that its thread does not hold, and what the call has of each: a ticket, and
+//! then a level or a grant. For a majority also one round of requests.
 
 use std::time::Duration;
 
+use super::grouped::{GrantRequest, request_each};
 use super::needed::Needed;
 use super::{Call, Missing};
 use crate::base::clock::Moment;
@@ -12,24 +14,23 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::local::{Claim, Granted};
 use crate::protocol::Wish;
-use crate::request::Request;
-use crate::script::granted;
 
-/// The servers of a majority in one call.
+/// The locks of one call that its thread does not hold.
 pub(super) struct Seats<'a> {
     pub(super) call: Call<'a>,
     pub(super) seats: Vec<Seat<'a>>,
-    pub(super) needed: usize,
 }
 
-/// A server, and what this call has there.
+/// A lock, and what this call has of it.
 pub(super) struct Seat<'a> {
+    /// Its index among the locks that the thread did not hold at first.
+    pub(super) at: usize,
     pub(super) part: LockCall<'a>,
     /// The ticket, while no other thread of the process has it.
-    claim: Option<Claim>,
+    pub(super) claim: Option<Claim>,
     /// A level on a grant that another thread handed over, or that was idle.
     level: Option<HeldLock>,
-    granted: Option<Granted>,
+    pub(super) granted: Option<Granted>,
 }
 
 /// What a round of requests has brought.
@@ -52,6 +53,28 @@ pub(super) struct HeldAt {
 }
 
 impl Seat<'_> {
+    /// Keeps a ticket, and what came with it. False after a loss: the ticket is gone.
+    pub(super) fn take(&mut self, mut claim: Claim) -> bool {
+        let taken = take_without_request(self.part, &mut claim);
+        let is_taken = taken.is_ok();
+        if let Ok(level) = taken {
+            (self.level, self.claim) = (level, Some(claim));
+        }
+        is_taken
+    }
+
+    /// True if the lock has to be requested.
+    pub(super) fn is_asked(&self) -> bool {
+        self.claim.is_some() && self.level.is_none() && self.granted.is_none()
+    }
+
+    /// Begins a request. Returns the number of holds that are expected to share the grant.
+    pub(super) fn begin_request(&self) -> usize {
+        self.claim
+            .as_ref()
+            .map_or(1, |claim| claim.begin_request().1)
+    }
+
     fn has(&self, now: Moment) -> bool {
         let lasts = |granted: &Granted| !granted.is_over(now);
         let is_held = |level: &HeldLock| level.hold.check().is_ok();
@@ -60,9 +83,14 @@ impl Seat<'_> {
 }
 
 impl<'a> Seats<'a> {
-    /// The servers, before any ticket is taken.
-    pub(super) fn new(call: Call<'a>, missing: &'a [Missing<'a>]) -> Self {
+    /// The `missing` locks with these indices, before any ticket is taken.
+    pub(super) fn new(
+        call: Call<'a>,
+        missing: &'a [Missing<'a>],
+        indices: impl Iterator<Item = usize>,
+    ) -> Self {
         let seat = |at: usize| Seat {
+            at,
             part: call.part(missing, at),
             claim: None,
             level: None,
@@ -70,9 +98,13 @@ impl<'a> Seats<'a> {
         };
         Self {
             call,
-            seats: (0..missing.len()).map(seat).collect(),
-            needed: call.composite.needed.of(missing.len()),
+            seats: indices.map(seat).collect(),
         }
+    }
+
+    /// The number of locks that are needed.
+    pub(super) fn needed(&self) -> usize {
+        self.call.composite.needed.of(self.seats.len())
     }
 
     /// Takes the tickets of all servers, and what came with them. False if the wait ends first.
@@ -85,7 +117,7 @@ impl<'a> Seats<'a> {
         while let Some(at) = self.seats.iter().position(|seat| seat.claim.is_none()) {
             let part = self.seats[at].part;
             if let Some(claim) = part.lock.enter_queue(Moment::now()).claim {
-                self.take(at, claim);
+                self.seats[at].take(claim);
                 continue;
             }
             self.give_back(|_| true);
@@ -97,17 +129,9 @@ impl<'a> Seats<'a> {
                 give_up(claim, part.lock);
                 return Err(error);
             }
-            self.take(at, claim);
+            self.seats[at].take(claim);
         }
         Ok(true)
-    }
-
-    /// Takes what came with a ticket. After a loss, the ticket is gone.
-    fn take(&mut self, at: usize, mut claim: Claim) {
-        let seat = &mut self.seats[at];
-        if let Ok(level) = take_without_request(seat.part, &mut claim) {
-            (seat.level, seat.claim) = (level, Some(claim));
-        }
     }
 
     /// Gives the tickets of these servers back, and what came with them.
@@ -139,10 +163,12 @@ impl<'a> Seats<'a> {
     /// The servers that have the lock for this call.
     pub(super) fn held(&self) -> Vec<usize> {
         let now = Moment::now();
-        let seats = self.seats.iter().enumerate();
-        seats
-            .filter_map(|(at, seat)| seat.has(now).then_some(at))
-            .collect()
+        self.find(|seat| seat.has(now))
+    }
+
+    fn find(&self, is_found: impl Fn(&Seat<'a>) -> bool) -> Vec<usize> {
+        let all = 0..self.seats.len();
+        all.filter(|&at| is_found(&self.seats[at])).collect()
     }
 
     /// Begins a round. Returns when the replies must have arrived. Fails if there was no reply for
@@ -169,42 +195,24 @@ impl<'a> Seats<'a> {
     /// Requests the lock from the servers that do not have it for this call.
     pub(super) fn request(&mut self) -> Replies {
         let budget = self.call.budget;
-        let is_asked = |seat: &Seat<'_>| {
-            seat.claim.is_some() && seat.level.is_none() && seat.granted.is_none()
-        };
-        let asked = self.seats.iter().enumerate();
-        let asked: Vec<usize> = asked
-            .filter_map(|(at, seat)| is_asked(seat).then_some(at))
-            .collect();
-        let to_ask = |&at: &usize| {
+        let asked = self.find(Seat::is_asked);
+        let ask = |&at: &usize| {
             let LockCall { lock, terms, .. } = self.seats[at].part;
-            let claim = self.seats[at].claim.as_ref();
-            let expected = claim.map_or(1, |claim| claim.begin_request().1);
             let wish = Wish {
-                holds: lock.holds_of_a_grant(terms, expected),
+                holds: lock.holds_of_a_grant(terms, self.seats[at].begin_request()),
                 waits: !budget.is_wait_over(),
                 place: None,
                 within: None,
             };
             (Ask::new(lock, terms), wish)
         };
-        let mut asks: Vec<(Ask<'a>, Wish)> = asked.iter().map(to_ask).collect();
-        let requests: Vec<Request<'a>> = asks
-            .iter()
-            .map(|(ask, wish)| ask.request(ask.call(wish)))
-            .collect();
-        let next_call = |at: usize| {
-            let (ask, wish) = &mut asks[at];
-            Some(ask.next_copy(wish))
-        };
-        let needed = Needed::Majority(self.needed).less(self.held().len());
-        let is_good = |reply: &_| granted(reply).is_some();
-        let results = needed.request(&requests, is_good, next_call, budget);
-        drop(requests);
+        let mut asks: Vec<(Ask<'a>, Wish)> = asked.iter().map(ask).collect();
+        let needed = Needed::Majority(self.needed()).less(self.held().len());
+        let answers = needed.ask(&mut asks, Moment::NEVER, budget);
         let mut replies = Replies::default();
-        for ((&at, (ask, _)), result) in asked.iter().zip(&asks).zip(results) {
+        for (at, answer) in asked.into_iter().zip(answers) {
             let seat = &mut self.seats[at];
-            match ask.end(result, None) {
+            match answer {
                 // The confirmation by replicas has no effect here.
                 Answer::Granted(granted) | Answer::Unreplicated { granted, .. } => {
                     seat.granted = Some(granted);
@@ -230,22 +238,37 @@ impl<'a> Seats<'a> {
         core.watchdog.is_releasing(key)
     }
 
-    /// Releases what this call has. Each server gets one request.
+    /// Releases what this call has. A grant whose release gets no reply is released in the
+    /// background.
     pub(super) fn undo(&mut self) {
         self.give_back(|seat| seat.level.is_some());
-        let granted = self.seats.iter().filter_map(|seat| {
-            let granted = seat.granted.as_ref()?;
-            Some((seat.part, &granted.owner))
+        let granted = self.seats.iter_mut().filter_map(|seat| {
+            let granted = seat.granted.take()?;
+            let SingleLock {
+                core, key, kind, ..
+            } = seat.part.lock;
+            let call = kind.release(key, &granted.owner);
+            Some((GrantRequest { core, key, call }, seat.part.lease_ends()))
         });
-        self.call.undo(&granted.collect::<Vec<_>>());
-        self.seats.iter_mut().for_each(|seat| seat.granted = None);
+        let (releases, ends): (Vec<GrantRequest<'_>>, Vec<Moment>) = granted.unzip();
+        if releases.is_empty() {
+            return;
+        }
+        let Call { core, budget, .. } = self.call;
+        let budget = budget.remaining(core.command_timeout);
+        let replies = request_each(&releases, Needed::All, &budget);
+        for ((release, reply), lease_ends) in releases.into_iter().zip(replies).zip(ends) {
+            if reply.is_err() {
+                release.later(lease_ends);
+            }
+        }
     }
 
-    /// Begins the holds, and gives the other tickets back.
-    pub(super) fn keep(self) -> Vec<HeldLock> {
+    /// Begins the holds, and gives the other tickets back. Returns the levels and their indices.
+    pub(super) fn keep(self) -> Vec<(usize, HeldLock)> {
         let level = |seat: Seat<'a>| {
             let new = || Some(keep(seat.part, seat.claim?, seat.granted?));
-            seat.level.or_else(new)
+            Some((seat.at, seat.level.or_else(new)?))
         };
         self.seats.into_iter().filter_map(level).collect()
     }

@@ -4,15 +4,14 @@
 //! slots are requested at once, and what was granted is released if some are refused.
 
 use super::grouped::group;
+use super::needed::Needed;
+use super::seats::{Seat, Seats};
 use super::{Call, Missing};
 use crate::base::clock::Moment;
-use crate::engine::{
-    Answer, Ask, HeldLock, LockCall, Refusal, SingleLock, TicketLost, keep, take_without_request,
-};
+use crate::engine::{Answer, Ask, HeldLock, LockCall, Refusal, SingleLock};
 use crate::error::{Error, Result};
 use crate::local::{Claim, Granted};
 use crate::protocol::Wish;
-use crate::request::{Request, request_batch};
 
 /// A request for more names than this looks at no line. It bounds the time of a script.
 const LINES: usize = 32;
@@ -44,6 +43,14 @@ pub(super) enum Owner {
     Redisson,
 }
 
+impl Refused {
+    /// A refusal without a known owner.
+    fn by_unknown(at: usize) -> Self {
+        let owner = Owner::Unknown;
+        Self { at, owner }
+    }
+}
+
 impl Owner {
     /// Who has the lock, according to this refusal.
     fn of(refusal: &Refusal, lock: &SingleLock) -> Self {
@@ -57,128 +64,92 @@ impl Owner {
     }
 }
 
-/// A name that is requested.
-struct Asked<'a> {
-    at: usize,
-    call: LockCall<'a>,
-    claim: Claim,
-}
-
-/// The first name, by its index, that was refused.
-type FirstRefused = Option<Refused>;
-
-fn note(first: &mut FirstRefused, at: usize, owner: Owner) {
-    if first.is_none_or(|first| at < first.at) {
-        *first = Some(Refused { at, owner });
-    }
-}
-
 /// Requests those of the `missing` names with these indices.
 pub(super) fn ask<'a>(
     call: Call<'a>,
     missing: &'a [Missing<'a>],
     rest: &[usize],
 ) -> Result<Together> {
-    let mut entered = Vec::new();
-    for &at in rest {
-        let call = call.part(missing, at);
+    let mut seats = Seats::new(call, missing, rest.iter().copied());
+    let mut claims = Vec::new();
+    for Seat { at, part, .. } in &seats.seats {
         // A ticket that another thread of the process has counts as a refusal.
-        let Some(claim) = call.lock.enter_queue(call.begun).claim else {
-            let owner = Owner::Unknown;
-            return Ok(Together::Refused(Refused { at, owner }));
+        let Some(claim) = part.lock.enter_queue(part.begun).claim else {
+            return Ok(Together::Refused(Refused::by_unknown(*at)));
         };
-        entered.push(Asked { at, call, claim });
+        claims.push(claim);
     }
     // This thread may end idle grants, which it has to release in Redis.
     let _calls = call.begin();
     call.budget.check_interrupt(call.composite.name())?;
-    let (mut names, mut asked) = (Vec::new(), Vec::new());
-    let mut refused = None;
-    for mut one in entered {
-        if !call.budget.is_wait_over() && one.claim.has_pause() {
-            // The wait for this name alone begins with the pause.
-            note(&mut refused, one.at, Owner::Unknown);
-        }
-        match take_without_request(one.call, &mut one.claim) {
-            Ok(Some(level)) => names.push((one.at, level)),
-            Ok(None) => asked.push(one),
-            Err(TicketLost) => note(&mut refused, one.at, Owner::Unknown),
+    let mut refused = Vec::new();
+    for (seat, claim) in seats.seats.iter_mut().zip(claims) {
+        // The wait for this name alone begins with the pause.
+        let has_pause = !call.budget.is_wait_over() && claim.has_pause();
+        if !seat.take(claim) || has_pause {
+            refused.push(Refused::by_unknown(seat.at));
         }
     }
-    let requested = match refused.is_none() && !asked.is_empty() {
-        true => request(call, asked, rest.len() == missing.len(), &mut refused),
-        false => Ok(Vec::new()),
+    let requested = match refused.is_empty() {
+        true => request(&mut seats, rest.len() == missing.len(), &mut refused),
+        false => Ok(()),
     };
-    let result = match (requested, refused) {
-        (Ok(requested), None) => {
-            names.extend(requested);
-            return Ok(Together::Held(names));
-        }
-        (Ok(_), Some(refused)) => Ok(Together::Refused(refused)),
-        (Err(error), _) => Err(error),
-    };
-    call.release(names.into_iter().map(|(_, level)| level).collect());
-    result
+    let first = refused.into_iter().min_by_key(|refused| refused.at);
+    if let (Ok(()), None) = (&requested, first) {
+        return Ok(Together::Held(seats.keep()));
+    }
+    seats.undo();
+    requested?;
+    Ok(first.map_or(Together::Held(Vec::new()), Together::Refused))
 }
 
-/// Requests these names from Redis. Holds none of them if one is refused. The call holds no other
-/// names if these `are_all`.
-fn request<'a>(
-    call: Call<'a>,
-    asked: Vec<Asked<'a>>,
-    are_all: bool,
-    refused: &mut FirstRefused,
-) -> Result<Vec<HeldName>> {
-    let budget = call.budget;
-    let places = asked
-        .iter()
-        .map(|one| (&one.call.lock.core, &one.call.lock.key));
-    let groups = group(places, |_, _| asked[0].call.lock.kind.is_joinable);
-    let mut asks: Vec<(Ask<'a>, Wish)> = groups.iter().map(|group| to_ask(&asked, group)).collect();
+/// Requests these names from Redis. Adds those that are refused. The call holds no other names if
+/// these `are_all`.
+fn request(seats: &mut Seats<'_>, are_all: bool, refused: &mut Vec<Refused>) -> Result<()> {
+    let Call { core, budget, .. } = seats.call;
+    let seats = &mut seats.seats;
+    let locks = seats.iter().map(|seat| seat.part.lock);
+    let mut groups = group(locks.map(|lock| (&lock.core, &lock.key)), |one, _| {
+        seats[one].part.lock.kind.is_joinable
+    });
+    for group in &mut groups {
+        group.retain(|&at| seats[at].is_asked());
+    }
+    groups.retain(|group| !group.is_empty());
+    let mut asks: Vec<(Ask<'_>, Wish)> = groups.iter().map(|group| to_ask(seats, group)).collect();
     let is_alone = are_all && groups.len() == 1;
     // A server that does not reply must not keep the names of the others from other clients.
     let until = match is_alone {
         true => Moment::NEVER,
-        false => Moment::now().after(call.core.command_timeout),
+        false => Moment::now().after(core.command_timeout),
     };
-    let request = |(ask, wish): &(Ask<'a>, Wish)| Request {
-        until,
-        ..ask.request(ask.call(wish))
-    };
-    let requests: Vec<Request<'a>> = asks.iter().map(request).collect();
     let since = budget.unanswered_since().unwrap_or_else(Moment::now);
     budget.set_unanswered_since(Some(since));
-    let next_call = |at: usize| {
-        let (ask, wish) = &mut asks[at];
-        Some(ask.next_copy(wish))
-    };
-    let results = request_batch(&requests, next_call, budget);
-    drop(requests);
-    let mut silent = None;
-    let mut granted: Vec<(&[usize], Granted)> = Vec::new();
-    let mut failure = None;
-    for ((group, (ask, _)), result) in groups.iter().zip(&asks).zip(results) {
-        let answer = ask.end(result, None);
+    let answers = Needed::All.ask(&mut asks, until, budget);
+    let (mut silent, mut failure) = (None, None);
+    for (group, answer) in groups.iter().zip(answers) {
+        let first = &seats[group[0]];
+        // The wait for the first name of the group alone finds out more.
+        let by_unknown = Refused::by_unknown(first.at);
         if !matches!(answer, Answer::Failed(_)) {
-            group.iter().for_each(|&at| asked[at].claim.replied());
+            let claims = group.iter().filter_map(|&at| seats[at].claim.as_ref());
+            claims.for_each(Claim::replied);
         }
         match answer {
-            Answer::Granted(grant) => granted.push((group, grant)),
-            Answer::Unreplicated { granted: grant, .. } => {
-                // The wait for the first name alone finds out whether enough replicas confirm it.
-                granted.push((group, grant));
-                let first = &asked[group[0]];
-                first.call.lock.core.observer.counters.unreplicated.add(1);
-                note(refused, first.at, Owner::Unknown);
+            Answer::Granted(granted) => give(seats, group, &granted),
+            Answer::Unreplicated { granted, .. } => {
+                first.part.lock.core.observer.counters.unreplicated.add(1);
+                refused.push(by_unknown);
+                give(seats, group, &granted);
             }
-            Answer::TooLate(_) => note(refused, asked[group[0]].at, Owner::Unknown),
+            Answer::TooLate(_) => refused.push(by_unknown),
             Answer::Refused(refusal) => {
-                let one = &asked[group[refusal.at]];
-                note(refused, one.at, Owner::of(&refusal, one.call.lock));
+                let Seat { at, part, .. } = seats[group[refusal.at]];
+                let owner = Owner::of(&refusal, part.lock);
+                refused.push(Refused { at, owner });
             }
-            // The wait for the first name alone goes on until its server replies.
             Answer::Failed(error @ Error::Unavailable { .. }) if !is_alone => {
-                note(refused, asked[group[0]].at, Owner::Unknown);
+                refused.push(by_unknown);
                 silent = silent.or(Some(error));
             }
             Answer::Failed(error) => failure = failure.or(Some(error)),
@@ -189,39 +160,28 @@ fn request<'a>(
     } else if budget.call_deadline().is_past() {
         failure = failure.or(silent);
     }
-    if failure.is_some() || refused.is_some() {
-        let mut parts = Vec::new();
-        for (group, grant) in &granted {
-            parts.extend(group.iter().map(|&at| (asked[at].call, &grant.owner)));
-        }
-        call.undo(&parts);
-        return failure.map_or(Ok(Vec::new()), Err);
+    failure.map_or(Ok(()), Err)
+}
+
+/// Notes a grant of the names of a group.
+fn give(seats: &mut [Seat<'_>], group: &[usize], granted: &Granted) {
+    for &at in group {
+        seats[at].granted = Some(granted.clone());
     }
-    let mut grants: Vec<Option<Granted>> = vec![None; asked.len()];
-    for (group, grant) in granted {
-        group
-            .iter()
-            .for_each(|&at| grants[at] = Some(grant.clone()));
-    }
-    let names = asked.into_iter().zip(grants).filter_map(|(one, grant)| {
-        let level = keep(one.call, one.claim, grant?);
-        Some((one.at, level))
-    });
-    Ok(names.collect())
 }
 
 /// The request for the names of a group.
-fn to_ask<'a>(asked: &[Asked<'a>], group: &[usize]) -> (Ask<'a>, Wish) {
+fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, Wish) {
     let LockCall {
         lock,
         terms,
         budget,
         ..
-    } = asked[group[0]].call;
+    } = seats[group[0]].part;
     let SingleLock {
         core, key, kind, ..
     } = lock;
-    let expected = group.iter().map(|&at| asked[at].claim.begin_request().1);
+    let expected = group.iter().map(|&at| seats[at].begin_request());
     let expected = expected.max().unwrap_or(1);
     // In a cluster, each name has another place. A call that does not wait has none.
     let is_one_place = group.len() == 1 || !core.redis.topology.has_slots();
@@ -234,6 +194,6 @@ fn to_ask<'a>(asked: &[Asked<'a>], group: &[usize]) -> (Ask<'a>, Wish) {
         place: has_place.then(|| core.subscriber.in_line(key, &core.place(key))),
         within: None,
     };
-    let locks = group.iter().map(|&at| asked[at].call.lock).collect();
+    let locks = group.iter().map(|&at| seats[at].part.lock).collect();
     (Ask::for_all(locks, terms), wish)
 }

@@ -30,9 +30,7 @@ mod release;
 mod single_lock;
 mod wait;
 
-pub(crate) use acquire::{
-    TicketLost, check_tokens, end_wait, keep, push_level, take_without_request,
-};
+pub(crate) use acquire::{check_tokens, end_wait, keep, push_level, take_without_request};
 pub(crate) use ask::{Answer, Ask, Refusal};
 pub(crate) use grant_request::GrantReply;
 pub(crate) use held_lock::HeldLock;

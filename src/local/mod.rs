@@ -28,6 +28,7 @@ mod queue;
 pub(crate) mod tests;
 mod yields;
 
+use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -65,6 +66,19 @@ impl LockId {
             key,
             family,
         }
+    }
+}
+
+/// The order in which a thread takes the tickets of several locks: by name, then by client.
+impl Ord for LockId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (&self.key, self.client, self.family).cmp(&(&other.key, other.client, other.family))
+    }
+}
+
+impl PartialOrd for LockId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

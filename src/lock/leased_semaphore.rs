@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::PermitGuard;
 use super::debug::show_handle;
+use super::methods::without_limit;
 use crate::base::interrupt::Interrupt;
 use crate::engine::SingleLock;
 use crate::error::{Error, Result};
@@ -119,7 +120,7 @@ impl LeasedSemaphore {
     ///
     /// Those of [`acquire`](Self::acquire), and [`Error::Config`] for a lease outside its bounds.
     pub fn acquire_with(&self, lease: Lease) -> Result<PermitGuard> {
-        let held = self.0.lock_with(lease, None)?;
+        let held = without_limit(|| self.0.lock_within(None, lease, None))?;
         Ok(PermitGuard::of(self.0.shared_name(), held))
     }
 
@@ -133,7 +134,7 @@ impl LeasedSemaphore {
     /// [`give_up_after`](crate::LockClientBuilder::give_up_after) without any reply.
     #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<PermitGuard>> {
-        let held = self.0.try_lock(wait, lease, None)?;
+        let held = self.0.lock_within(Some(wait), lease, None)?;
         Ok(held.map(|held| PermitGuard::of(self.0.shared_name(), held)))
     }
 
@@ -158,7 +159,7 @@ impl LeasedSemaphore {
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<PermitGuard> {
-        let held = self.0.lock_with(lease, Some(interrupt))?;
+        let held = without_limit(|| self.0.lock_within(None, lease, Some(interrupt)))?;
         Ok(PermitGuard::of(self.0.shared_name(), held))
     }
 
@@ -176,7 +177,7 @@ impl LeasedSemaphore {
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<Option<PermitGuard>> {
-        let held = self.0.try_lock(wait, lease, Some(interrupt))?;
+        let held = self.0.lock_within(Some(wait), lease, Some(interrupt))?;
         Ok(held.map(|held| PermitGuard::of(self.0.shared_name(), held)))
     }
 

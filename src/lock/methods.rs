@@ -13,6 +13,15 @@ pub(super) use crate::error::Result;
 pub(super) use crate::lease::Lease;
 pub(super) use crate::local::Hold;
 
+/// Repeats a wait without a limit, which is never over, until it has a result.
+pub(super) fn without_limit<T>(mut wait: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    loop {
+        if let Some(held) = wait()? {
+            return Ok(held);
+        }
+    }
+}
+
 /// Implements for a lock type the methods of [`Lock`](super::Lock), the trait itself, and `Debug`.
 /// The type has one field: a [`SingleLock`] or a [`Composite`], which have the same methods. Its
 /// guards have the type `$guard`.
@@ -41,7 +50,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn lock(&self) -> Result<()> {
-                self.0.lock_with(Lease::RENEWED, None).map(drop)
+                self.lock_with(Lease::RENEWED)
             }
 
             /// Acquires the lock with `lease` and waits while another owner holds it.
@@ -50,7 +59,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn lock_with(&self, lease: Lease) -> Result<()> {
-                self.0.lock_with(lease, None).map(drop)
+                without_limit(|| self.0.lock_within(None, lease, None)).map(drop)
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; false if
@@ -63,7 +72,7 @@ macro_rules! lock_by_handle {
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
             #[must_use = "false means that the lock is not held"]
             pub fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
-                Ok(self.0.try_lock(wait, lease, None)?.is_some())
+                Ok(self.0.lock_within(Some(wait), lease, None)?.is_some())
             }
 
             /// Acquires the lock with `lease` and waits while another owner holds it, until
@@ -73,7 +82,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
             pub fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
-                self.0.lock_with(lease, Some(interrupt)).map(drop)
+                without_limit(|| self.0.lock_within(None, lease, Some(interrupt))).map(drop)
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; false if
@@ -92,7 +101,7 @@ macro_rules! lock_by_handle {
                 lease: Lease,
                 interrupt: &Interrupt,
             ) -> Result<bool> {
-                let held = self.0.try_lock(wait, lease, Some(interrupt))?;
+                let held = self.0.lock_within(Some(wait), lease, Some(interrupt))?;
                 Ok(held.is_some())
             }
 
@@ -124,7 +133,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn acquire_with(&self, lease: Lease) -> Result<$guard> {
-                let held = self.0.lock_with(lease, None)?;
+                let held = without_limit(|| self.0.lock_within(None, lease, None))?;
                 Ok($guard::of(self.0.shared_name(), held))
             }
 
@@ -137,7 +146,7 @@ macro_rules! lock_by_handle {
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
             #[must_use = "None means that the lock is not held"]
             pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
-                let held = self.0.try_lock(wait, lease, None)?;
+                let held = self.0.lock_within(Some(wait), lease, None)?;
                 Ok(held.map(|held| $guard::of(self.0.shared_name(), held)))
             }
 
@@ -164,7 +173,7 @@ macro_rules! lock_by_handle {
                 lease: Lease,
                 interrupt: &Interrupt,
             ) -> Result<$guard> {
-                let held = self.0.lock_with(lease, Some(interrupt))?;
+                let held = without_limit(|| self.0.lock_within(None, lease, Some(interrupt)))?;
                 Ok($guard::of(self.0.shared_name(), held))
             }
 
@@ -182,7 +191,7 @@ macro_rules! lock_by_handle {
                 lease: Lease,
                 interrupt: &Interrupt,
             ) -> Result<Option<$guard>> {
-                let held = self.0.try_lock(wait, lease, Some(interrupt))?;
+                let held = self.0.lock_within(Some(wait), lease, Some(interrupt))?;
                 Ok(held.map(|held| $guard::of(self.0.shared_name(), held)))
             }
 

@@ -2,6 +2,7 @@
 //! has a reply, or sent once.
 
 use std::mem;
+use std::slice;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
@@ -11,7 +12,7 @@ use super::client::RedisClient;
 use super::exchange::Exchange;
 use super::prepared::Prepared;
 use super::reply::{LostCopies, NoReply, Reply};
-use super::state::{Request, RequestState};
+use super::state::{Request, RequestState, reply_deadline};
 use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -56,19 +57,17 @@ impl RedisClient {
 pub(crate) fn request_once(request: &Request<'_>, budget: &CallBudget) -> Result<Reply, NoReply> {
     let mut state = RequestState::new(request);
     let until = Moment::now().after(request.client.command_timeout);
-    let until = until.min(request.reply_deadline(budget));
-    let states = std::slice::from_mut(&mut state);
+    let until = until.min(reply_deadline(slice::from_ref(request), budget));
+    let states = slice::from_mut(&mut state);
     Attempt::new(states, Purpose::Caller, until, &mut |_| None).run(List::new());
     state.settle();
     state.finish(budget)
 }
 
-/// Sends each request until it has a clear reply, or the time of one of them is over, or that of the
-/// call. The requests to one server are sent together on one connection. While a copy of a request may
-/// still be executed, `next_call` can put another call in place of the next copy. A call that is
-/// not repeatable is then not sent again.
-///
-/// Nothing is sent once the time is over.
+/// Sends each request until it has a clear reply, or the time of the call or of one of the requests
+/// is over. Nothing is sent after that. The requests to one server are sent together on one
+/// connection. While a copy of a request may still be executed, `next_call` can put another call in
+/// place of the next copy. A call that is not repeatable is then not sent again.
 pub(crate) fn request_batch(
     requests: &[Request<'_>],
     mut next_call: impl FnMut(usize) -> Option<Call>,
@@ -77,10 +76,7 @@ pub(crate) fn request_batch(
     match requests {
         [request] => List::from_buf([request_one(request, next_call, budget)]),
         _ => {
-            let ends = requests
-                .iter()
-                .map(|request| request.reply_deadline(budget));
-            let reply_by = ends.min().unwrap_or(Moment::ZERO);
+            let reply_by = reply_deadline(requests, budget);
             repeat(requests, List::new(), &mut next_call, reply_by, budget)
         }
     }
@@ -92,12 +88,12 @@ pub(crate) fn request_one(
     mut next_call: impl FnMut(usize) -> Option<Call>,
     budget: &CallBudget,
 ) -> Result<Reply, NoReply> {
-    let reply_by = request.reply_deadline(budget);
+    let requests = slice::from_ref(request);
+    let reply_by = reply_deadline(requests, budget);
     match send_on_open_link(request, reply_by) {
         Ok(reply) => Ok(reply),
         Err(exchange) => {
             let sent = exchange.into_iter().map(|exchange| *exchange).collect();
-            let requests = std::slice::from_ref(request);
             repeat(requests, sent, &mut next_call, reply_by, budget).remove(0)
         }
     }

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::attempt::{Attempt, BRIEFLY};
 use super::reply::{NoReply, Reply};
-use super::state::{Failure, Request, RequestState};
+use super::state::{Failure, Request, RequestState, reply_deadline};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -34,7 +34,7 @@ pub(crate) fn request_majority(
     let clients = requests.iter().map(|request| request.client);
     let timeout = clients.map(|client| client.command_timeout).max();
     let until = Moment::now().after(timeout.unwrap_or_default());
-    let until = until.min(budget.reply_deadline());
+    let until = until.min(reply_deadline(requests, budget));
     let mut attempt = Attempt::new(&mut states, Purpose::Caller, until, &mut next_call);
     attempt.majority = Some(needed);
     attempt.begin(List::new());

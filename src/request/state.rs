@@ -48,11 +48,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// When its reply must have arrived, if it is sent now.
-    pub(super) fn reply_deadline(&self, budget: &CallBudget) -> Moment {
-        budget.reply_deadline().min(self.until)
-    }
-
     /// Whether this `call` for it needs a connection of its own, because the confirmation by
     /// replicas blocks it.
     pub(super) fn is_exclusive(&self, call: &Call) -> bool {
@@ -70,6 +65,12 @@ impl<'a> Request<'a> {
         }
         refusal
     }
+}
+
+/// When the replies to these requests of one call must have arrived, if they are sent now.
+pub(super) fn reply_deadline(requests: &[Request<'_>], budget: &CallBudget) -> Moment {
+    let until = requests.iter().map(|request| request.until);
+    until.fold(budget.reply_deadline(), Moment::min)
 }
 
 /// Why one attempt brought no reply.

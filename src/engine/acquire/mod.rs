@@ -39,32 +39,9 @@ use own::add_level;
 pub(crate) use own::{check_tokens, push_level};
 
 impl SingleLock {
-    /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
-    pub(crate) fn lock_with(
-        &self,
-        lease: Lease,
-        interrupt: Option<&Interrupt>,
-    ) -> Result<HeldLock> {
-        loop {
-            // A wait without a limit is never over.
-            if let Some(held) = self.lock_within(None, lease, interrupt)? {
-                return Ok(held);
-            }
-        }
-    }
-
-    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if the
-    /// interrupt is raised.
-    pub(crate) fn try_lock(
-        &self,
-        wait: Duration,
-        lease: Lease,
-        interrupt: Option<&Interrupt>,
-    ) -> Result<Option<HeldLock>> {
-        self.lock_within(Some(wait), lease, interrupt)
-    }
-
-    fn lock_within(
+    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Without one, the
+    /// wait has no limit. Fails if the interrupt is raised.
+    pub(crate) fn lock_within(
         &self,
         wait: Option<Duration>,
         lease: Lease,
