@@ -15,7 +15,6 @@
 //! back.
 
 use std::collections::BTreeSet;
-use std::mem;
 use std::time::Duration;
 
 use super::quorum::Quorum;
@@ -177,9 +176,14 @@ impl<'a> Rounds<'a> {
         }
         let has_minority = !self.minority_grants.is_empty();
         let is_over = self.call.budget.is_wait_over();
+        let has_asked_again = &mut self.has_asked_again;
+        let awaits_own_release = |held: &HeldAt| {
+            let part = seats.seats[held.seat].part;
+            held.is_of_client && part.awaits_own_release(has_asked_again)
+        };
         let is_undecided = is_split
             || has_minority && self.backoffs < MAX_BACKOFFS
-            || is_over && held.iter().any(|held| self.awaits_own_release(seats, held));
+            || is_over && held.iter().any(awaits_own_release);
         if is_over && (!is_undecided || self.decided_by.is_past()) {
             return Some(false);
         }
@@ -190,16 +194,6 @@ impl<'a> Rounds<'a> {
             self.await_releases(seats, &held);
         }
         None
-    }
-
-    /// True if this client has the lock at that server only until a release that the watchdog
-    /// sends. Then the thread asks again.
-    fn awaits_own_release(&mut self, seats: &Seats<'_>, held: &HeldAt) -> bool {
-        if !held.is_of_client || self.call.budget.call_deadline().is_past() {
-            return false;
-        }
-        // The release may have ended since the refusal, or is about to be queued.
-        seats.is_releasing(held) || !mem::replace(&mut self.has_asked_again, true)
     }
 
     /// Sleeps until a message announces a release, or until this thread may get a majority because

@@ -6,7 +6,7 @@
 //! | `mod` | a composite: its locks, how many are needed, whether that is valid; its calls |
 //! | `acquire` | the calls that acquire, with their spans |
 //! | `held` | what a call has acquired, of one lock or of several: checks, extends, releases |
-//! | `needed` | how many locks are needed; results of several locks |
+//! | `needed` | how many locks are needed; requests about several locks, and their results |
 //! | `grouped` | requests about several grants: those of one client and slot share a request |
 //! | `levels` | the levels of a thread that holds some of the locks already |
 //! | `quorum` | several holds that count as one while enough of them are held |
@@ -41,7 +41,7 @@ use crate::local::{Hold, Unlocks};
 use crate::protocol::inspected;
 use crate::request::Request;
 use crate::watchdog::ActiveCall;
-use needed::{Needed, begin_calls, distinct, reached, slowest};
+use needed::{Needed, are_of_this_process, distinct, reached, slowest};
 
 pub(crate) use held::Held;
 pub(crate) use quorum::Quorum;
@@ -214,7 +214,7 @@ impl Composite {
 
     /// The `count` of this thread's holds: the smallest one that is enough.
     pub(crate) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
-        if !needed::are_of_this_process(self.cores()) {
+        if !are_of_this_process(self.cores()) {
             return 0;
         }
         let count = |lock: &SingleLock| lock.hold().map_or(0, |hold| count(&hold));
@@ -301,7 +301,8 @@ impl Composite {
 impl Call<'_> {
     /// Makes shutdowns of the clients wait for this call.
     fn begin(&self) -> Vec<ActiveCall<'_>> {
-        begin_calls(self.composite.cores())
+        let cores = distinct(self.composite.cores());
+        cores.map(|core| core.watchdog.begin_call()).collect()
     }
 
     /// Releases levels that the call does not keep, in the rest of its time. The errors are those of

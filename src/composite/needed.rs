@@ -1,4 +1,4 @@
-//! How many of several locks are needed, and the results of calls about several locks.
+//! How many of several locks are needed, how requests about them are sent, and their results.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::protocol::Wish;
 use crate::request::{NoReply, Reply, Request, request_batch, request_majority};
 use crate::script::{Call, granted};
-use crate::watchdog::ActiveCall;
 
 /// How many locks of a composite are needed, which decides how requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,11 +127,4 @@ pub(super) fn distinct<'a>(
 /// False in a process that was forked from that of one of these clients.
 pub(super) fn are_of_this_process<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> bool {
     distinct(cores).all(|core| core.is_same_process())
-}
-
-/// Makes shutdowns of these clients wait for this call.
-pub(super) fn begin_calls<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Vec<ActiveCall<'a>> {
-    distinct(cores)
-        .map(|core| core.watchdog.begin_call())
-        .collect()
 }

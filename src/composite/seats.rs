@@ -232,12 +232,6 @@ impl<'a> Seats<'a> {
         replies
     }
 
-    /// True if the watchdog is about to release what this client has at that server.
-    pub(super) fn is_releasing(&self, held: &HeldAt) -> bool {
-        let SingleLock { core, key, .. } = self.seats[held.seat].part.lock;
-        core.watchdog.is_releasing(key)
-    }
-
     /// Releases what this call has. A grant whose release gets no reply is released in the
     /// background.
     pub(super) fn undo(&mut self) {

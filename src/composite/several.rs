@@ -109,12 +109,11 @@ impl Several<'_> {
 
     /// The names that are not held.
     fn rest(&self) -> Vec<usize> {
-        let held = self.held.borrow();
-        let is_held = |at: &usize| held.iter().any(|(other, _)| other == at);
-        match held.is_empty() {
-            true => (0..self.missing.len()).collect(),
-            false => (0..self.missing.len()).filter(|at| !is_held(at)).collect(),
+        let mut is_held = vec![false; self.missing.len()];
+        for (at, _) in &*self.held.borrow() {
+            is_held[*at] = true;
         }
+        (0..is_held.len()).filter(|&at| !is_held[at]).collect()
     }
 
     /// Waits for one name. False if the wait ends first.

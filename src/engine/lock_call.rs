@@ -1,5 +1,6 @@
 //! One call that acquires a lock.
 
+use std::mem;
 use std::time::Duration;
 
 use super::single_lock::SingleLock;
@@ -26,6 +27,16 @@ impl LockCall<'_> {
     /// When the lease ends of a request that is executed now.
     pub(crate) fn lease_ends(self) -> Moment {
         Moment::now().after(Duration::from_millis(self.terms.millis))
+    }
+
+    /// True if the thread asks again, although the wait is over and this client has the lock in
+    /// Redis: it does so only until a release that the watchdog sends, of an idle grant, or of one
+    /// without a reply. `has_asked_again` is set if no such release is known.
+    pub(crate) fn awaits_own_release(self, has_asked_again: &mut bool) -> bool {
+        let SingleLock { core, key, .. } = self.lock;
+        // The release may have ended since the refusal, or is about to be queued.
+        !self.budget.call_deadline().is_past()
+            && (core.watchdog.is_releasing(key) || !mem::replace(has_asked_again, true))
     }
 
     /// The error of a call whose grants all arrived after the end of their lease.

@@ -194,7 +194,8 @@ impl Acquisition<'_> {
         if held.is_own {
             return Err(self.call.too_late_error());
         }
-        if !self.awaits_own_release(&held) {
+        let has_asked_again = &mut self.has_asked_again;
+        if !held.is_of_client || !self.call.awaits_own_release(has_asked_again) {
             return Ok(Some(RoundEnd::WaitIsOver));
         }
         let pause = self.call.budget.elapsed() / 4;
@@ -207,18 +208,6 @@ impl Acquisition<'_> {
     fn replied(&self) {
         self.claim.replied();
         self.call.budget.set_unanswered_since(None);
-    }
-
-    /// True if the wait is over, but this client has the lock in Redis only until a release that
-    /// the watchdog sends: of an idle grant, or one that had no reply. Then the thread asks again.
-    fn awaits_own_release(&mut self, held: &HeldByOther) -> bool {
-        let SingleLock { core, key, .. } = self.call.lock;
-        if !held.is_of_client || self.call.budget.call_deadline().is_past() {
-            return false;
-        }
-        let is_releasing = core.watchdog.is_releasing(key);
-        // The release may have ended since the refusal, or is about to be queued.
-        is_releasing || !std::mem::replace(&mut self.has_asked_again, true)
     }
 
     /// Counts a hold of another client for the pause.
