@@ -157,7 +157,7 @@ impl LockClientBuilder {
     /// the number of threads. A thread that waits for a lock uses none.
     ///
     /// The watchdog and the subscriptions have a connection each besides, and so have
-    /// [confirmations by replicas](Self::pool_size).
+    /// [confirmations by replicas](Self::replica_connections).
     ///
     /// Default: 8. Bounds: 1 to 1,000.
     pub fn connections(mut self, connections: u32) -> Self {
@@ -170,23 +170,15 @@ impl LockClientBuilder {
     /// share none. They are opened when they are first needed.
     ///
     /// Default: 10. Bounds: 1 to 1,000.
-    pub fn pool_size(mut self, connections: u32) -> Self {
-        self.options.pool_size = connections;
-        self
-    }
-
-    /// How long a request waits for a free connection of the [pool](Self::pool_size), within the
-    /// time limit of the call.
-    ///
-    /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
-    pub fn pool_timeout(mut self, timeout: Duration) -> Self {
-        self.options.pool_timeout = timeout;
+    pub fn replica_connections(mut self, connections: u32) -> Self {
+        self.options.replica_connections = connections;
         self
     }
 
     /// How long opening one connection may take, login included, within the time limit of the call.
     /// This does not cover the resolution of a host name: the system does that, with a timeout of
-    /// its own.
+    /// its own. If all [`replica_connections`](Self::replica_connections) are in use, a request
+    /// waits as long for one of them.
     ///
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {

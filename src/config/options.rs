@@ -23,8 +23,7 @@ pub(crate) struct Options {
     /// Zero, or once checked the longest time, if locks are not confirmed.
     pub(crate) confirm_every: Duration,
     pub(crate) connections: u32,
-    pub(crate) pool_size: u32,
-    pub(crate) pool_timeout: Duration,
+    pub(crate) replica_connections: u32,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
     /// `None`: the default, which depends on the command timeout.
@@ -42,8 +41,7 @@ impl Default for Options {
             linger: Duration::ZERO,
             confirm_every: Duration::from_secs(1),
             connections: 8,
-            pool_size: 10,
-            pool_timeout: Duration::from_secs(2),
+            replica_connections: 10,
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_secs(1),
             give_up_after: None,
@@ -64,7 +62,6 @@ impl Options {
     /// Checks all bounds.
     pub(super) fn check(&self) -> Result<()> {
         let timeout = |field, value| within(field, value, SHORTEST, LONGEST);
-        timeout("pool_timeout", self.pool_timeout)?;
         timeout("connect_timeout", self.connect_timeout)?;
         timeout("command_timeout", self.command_timeout)?;
         if let Some(time) = self.give_up_after {
@@ -83,7 +80,7 @@ impl Options {
             within("min_replicas", replicas, 1, 100)?;
         }
         within("connections", self.connections, 1, 1000)?;
-        within("pool_size", self.pool_size, 1, 1000)?;
+        within("replica_connections", self.replica_connections, 1, 1000)?;
         if self.namespace.len() <= 512 {
             return Ok(());
         }
@@ -107,37 +104,10 @@ fn within<T: PartialOrd + fmt::Debug>(
     Err(Error::config(field, format_args!("{value:?}"), rule))
 }
 
-/// Shows no secret.
+/// Shows the options only, because the rest has secrets.
 impl fmt::Debug for LockClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let options = &self.options;
-        f.debug_struct("LockClientBuilder")
-            .field("watchdog_lease", &options.watchdog_lease)
-            .field("linger", &options.linger)
-            .field("confirm_every", &options.confirm_every)
-            .field("connections", &options.connections)
-            .field("pool_size", &options.pool_size)
-            .field("pool_timeout", &options.pool_timeout)
-            .field("connect_timeout", &options.connect_timeout)
-            .field("command_timeout", &options.command_timeout)
-            .field("give_up_after", &options.give_up_after())
-            .field("namespace", &options.namespace)
-            .field("min_replicas", &options.min_replicas)
-            .field("name_connections", &options.name_connections)
-            .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::deployment::Urls;
-
-    #[test]
-    fn a_setting_far_outside_its_bounds_is_shown_and_refused() {
-        let builder = LockClientBuilder::new(Urls::One("redis://h".into()));
-        let builder = builder.command_timeout(Duration::MAX);
-        assert!(format!("{builder:?}").contains("give_up_after"));
-        assert!(builder.validate().is_err());
+        let mut shown = f.debug_struct("LockClientBuilder");
+        shown.field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -21,9 +21,8 @@ use crate::deployment;
 /// | `username`, `password` | as for [`credentials`](Self::credentials) |
 /// | `namespace` | a text |
 /// | `watchdog_lease`, `confirm_every`, `linger` | a duration |
-/// | `pool_timeout`, `connect_timeout`, `command_timeout`, `give_up_after` | a duration |
-/// | `connections` | a number |
-/// | `pool_size` | a number |
+/// | `connect_timeout`, `command_timeout`, `give_up_after` | a duration |
+/// | `connections`, `replica_connections` | a number |
 /// | `name_connections` | true or false |
 /// | `min_replicas`, `min_replicas_timeout` | a number and a duration, both or none |
 /// | `ca_certificates` | PEM |
@@ -84,8 +83,7 @@ struct Settings {
     linger: Option<Time>,
     confirm_every: Option<Time>,
     connections: Option<u32>,
-    pool_size: Option<u32>,
-    pool_timeout: Option<Time>,
+    replica_connections: Option<u32>,
     connect_timeout: Option<Time>,
     command_timeout: Option<Time>,
     give_up_after: Option<Time>,
@@ -137,13 +135,12 @@ impl Settings {
         options.min_replicas = replicas.map(|(replicas, Time(timeout))| (replicas, timeout));
         set(&mut options.namespace, self.namespace);
         set(&mut options.connections, self.connections);
-        set(&mut options.pool_size, self.pool_size);
+        set(&mut options.replica_connections, self.replica_connections);
         set(&mut options.name_connections, self.name_connections);
         for (option, time) in [
             (&mut options.watchdog_lease, self.watchdog_lease),
             (&mut options.linger, self.linger),
             (&mut options.confirm_every, self.confirm_every),
-            (&mut options.pool_timeout, self.pool_timeout),
             (&mut options.connect_timeout, self.connect_timeout),
             (&mut options.command_timeout, self.command_timeout),
         ] {
@@ -237,8 +234,7 @@ mod tests {
             "watchdog_lease": "1m 30s",
             "linger": "5ms",
             "confirm_every": "2s",
-            "pool_size": 3,
-            "pool_timeout": "4s",
+            "replica_connections": 3,
             "connect_timeout": "5s",
             "command_timeout": "600ms",
             "give_up_after": "70s",
@@ -254,17 +250,16 @@ mod tests {
             config.watchdog_lease,
             config.linger,
             config.confirm_every,
-            config.pool_timeout,
             config.connect_timeout,
             config.command_timeout,
             config.give_up_after(),
         ];
         assert_eq!(
             times,
-            [90_000, 5, 2_000, 4_000, 5_000, 600, 70_000].map(millis)
+            [90_000, 5, 2_000, 5_000, 600, 70_000].map(millis)
         );
         assert_eq!(config.min_replicas, Some((1, millis(70))));
-        assert_eq!((config.pool_size, &*config.namespace), (3, "shop"));
+        assert_eq!((config.replica_connections, &*config.namespace), (3, "shop"));
         assert!(!config.name_connections);
         let account = config.account;
         assert_eq!(account.username.as_deref(), Some("locks"));

@@ -23,7 +23,6 @@ use crate::transport::server::report;
 #[derive(Debug)]
 pub(crate) struct RedisClient {
     pub(crate) topology: Arc<Topology>,
-    pub(super) pool_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) min_replicas: Option<(u32, Duration)>,
@@ -36,7 +35,6 @@ impl RedisClient {
     pub(crate) fn new(config: &Config, topology: Arc<Topology>) -> Self {
         Self {
             topology,
-            pool_timeout: config.pool_timeout,
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,
             min_replicas: config.min_replicas,

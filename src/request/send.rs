@@ -41,11 +41,7 @@ impl Attempt<'_, '_> {
         let count = unopened.len();
         for (tried, group) in unopened.into_iter().enumerate() {
             let ready = self.open.iter().map(|exchange| exchange.places.len()).sum();
-            let client = self.client(group.places[0]);
-            let longest = match self.is_exclusive(&group) {
-                true => client.pool_timeout,
-                false => client.connect_timeout,
-            };
+            let longest = self.client(group.places[0]).connect_timeout;
             let time = self.time_to_reach(group.places[0], longest, count - tried, ready);
             let failure = match self.connect(&group, time) {
                 Ok(carrier) if !self.until.is_past() => {

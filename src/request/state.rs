@@ -78,7 +78,7 @@ pub(super) fn reply_deadline(requests: &[Request<'_>], budget: &CallBudget) -> M
 pub(super) enum Failure {
     /// It was not sent, for this reason.
     NotSent(Cause),
-    /// It was not sent, because all connections of the pool are in use.
+    /// It was not sent, because all replica_connections are in use.
     InUse,
     Redis(RedisError),
     /// Another attempt would fail, too.
@@ -221,7 +221,7 @@ impl<'q> RequestState<'q> {
         match failure {
             Failure::NotSent(cause) => self.cause = Some(cause),
             Failure::InUse => {
-                let cause = || "all connections of the pool are in use".into();
+                let cause = || "all replica_connections are in use".into();
                 self.cause.get_or_insert_with(cause);
             }
             // An earlier error reply says more than a timeout.

@@ -74,7 +74,7 @@ impl Topology {
     pub(crate) fn new(config: &Config, credentials: Source, name: Option<&str>) -> Self {
         let limits = Limits {
             connections: config.connections as usize,
-            pool_size: config.pool_size,
+            replica_connections: config.replica_connections,
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,
         };

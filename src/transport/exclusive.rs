@@ -97,7 +97,7 @@ impl Exclusive {
             .build();
         r2d2::Pool::builder()
             .thread_pool(Arc::new(threads))
-            .max_size(limits.pool_size)
+            .max_size(limits.replica_connections)
             .min_idle(Some(0))
             .connection_timeout(limits.connect_timeout)
             .error_handler(Box::new(NopErrorHandler))

@@ -23,7 +23,7 @@ pub(crate) struct Limits {
     /// Links that the callers share.
     pub(crate) connections: usize,
     /// Exclusive connections.
-    pub(crate) pool_size: u32,
+    pub(crate) replica_connections: u32,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
 }
@@ -34,7 +34,7 @@ impl Limits {
     pub(crate) fn within(time: Duration) -> Self {
         Self {
             connections: 1,
-            pool_size: 1,
+            replica_connections: 1,
             connect_timeout: time,
             command_timeout: time,
         }

@@ -73,7 +73,6 @@ fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
         Duration::from_millis(time)
     }
     let time = [1, 3_600_000];
-    check("pool_timeout", |b, n| b.pool_timeout(ms(n)), time);
     check("connect_timeout", |b, n| b.connect_timeout(ms(n)), time);
     check("command_timeout", |b, n| b.command_timeout(ms(n)), time);
     // The shortest is the default command timeout.
@@ -90,7 +89,8 @@ fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
     );
     let lease = [10, 1 << 53];
     check("watchdog_lease", |b, n| b.watchdog_lease(ms(n)), lease);
-    check("pool_size", |b, n| b.pool_size(n as u32), [1, 1000]);
+    let replicas = |b: LockClientBuilder, n| b.replica_connections(n as u32);
+    check("replica_connections", replicas, [1, 1000]);
     check("connections", |b, n| b.connections(n as u32), [1, 1000]);
     let replicas = |b: LockClientBuilder, n| b.min_replicas(n as u32, ms(1));
     check("min_replicas", replicas, [1, 100]);

@@ -150,8 +150,7 @@ impl Args {
         let builder = builder
             .watchdog_lease(self.lease())
             .command_timeout(self.command_timeout())
-            .connect_timeout(self.connect_timeout())
-            .pool_timeout(self.pool_timeout());
+            .connect_timeout(self.connect_timeout());
         let builder = match self.connections {
             Some(connections) => builder.connections(connections),
             None => builder,
@@ -168,10 +167,6 @@ impl Args {
 
     pub fn connect_timeout(&self) -> Duration {
         self.lease() / 4
-    }
-
-    pub fn pool_timeout(&self) -> Duration {
-        self.lease() / 2
     }
 
     pub fn bounds(&self) -> Bounds {

@@ -179,7 +179,7 @@ impl<'a> WorkerThread<'a> {
         let args = self.args;
         let comes = self.random.bool();
         // An interrupted call returns after the attempt under way.
-        let attempt = args.pool_timeout() + args.connect_timeout() + args.command_timeout();
+        let attempt = args.connect_timeout() * 3 + args.command_timeout();
         let what = format!("lock_interruptibly {after:?} {comes} {lease:?}");
         let call = self
             .event_log

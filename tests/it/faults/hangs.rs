@@ -39,7 +39,6 @@ fn builder_of(
         .watchdog_lease(lease)
         .command_timeout(command_timeout)
         .connect_timeout(timeout(lease))
-        .pool_timeout(timeout(lease))
 }
 
 /// What a client holds of one kind when the server begins to hang: a renewed lock, a lock with a

@@ -103,7 +103,7 @@ fn an_exhausted_pool_loses_no_lock() {
     let lease = LEASE.get() * 2;
     let delay = lease * 3;
     let builder = proxied.builder(delay * 2).watchdog_lease(lease);
-    let builder = builder.connections(1).pool_timeout(delay * 2);
+    let builder = builder.connections(1);
     let client = builder.build().expect("the settings are valid");
     let names = names("kept", 50);
     let guards = hold(&client, &names);
