@@ -12,7 +12,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+    pub(crate) const fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
             longest,
@@ -22,7 +22,7 @@ impl Backoff {
     }
 
     /// Makes the very first pause zero, so that the first retry is immediate.
-    pub(crate) fn with_immediate_retry(self) -> Self {
+    pub(crate) const fn with_immediate_retry(self) -> Self {
         Self {
             start: Duration::ZERO,
             next: Duration::ZERO,
@@ -33,8 +33,13 @@ impl Backoff {
     /// The pause before the next attempt. Each call returns twice the pause of the previous call.
     pub(crate) fn next(&mut self) -> Duration {
         let pause = self.next;
-        self.next = (pause * 2).clamp(self.first, self.longest);
+        self.next = self.after(pause);
         pause
+    }
+
+    /// The pause that follows this one; after none, the first.
+    pub(crate) fn after(&self, pause: Duration) -> Duration {
+        (pause * 2).clamp(self.first, self.longest)
     }
 
     /// Starts from the first pause again, after an attempt that succeeded.

@@ -26,8 +26,8 @@ use crate::engine::{Channel, HeldLock, SingleLock, Wait, wait_until};
 use crate::error::{Error, Result};
 
 /// Pauses between rounds in which too few servers reply. There is none before the second round.
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+const BACKOFF: Backoff =
+    Backoff::new(Duration::from_millis(25), Duration::from_millis(400)).with_immediate_retry();
 
 /// Random pauses after a round in which several clients got some servers each, so that one of them
 /// is first in the next round.
@@ -97,7 +97,7 @@ impl<'a> Rounds<'a> {
         let budget = call.budget;
         Self {
             wait: Wait::new(budget, Backoff::new(POLL, POLL)),
-            pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry(),
+            pauses: BACKOFF,
             retries: Backoff::new(FIRST_RETRY, LONGEST_RETRY),
             backoffs: 0,
             reply_deadline: None,

@@ -23,8 +23,8 @@ use crate::script::Call;
 use crate::transport::links::Purpose;
 
 /// The pauses between attempts. The first retry is immediate.
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+const BACKOFF: Backoff =
+    Backoff::new(Duration::from_millis(25), Duration::from_millis(400)).with_immediate_retry();
 
 impl RedisClient {
     /// Sends `call` until Redis gives a clear reply, for as long as `budget` allows.
@@ -109,7 +109,7 @@ fn repeat(
     budget: &CallBudget,
 ) -> List<Result<Reply, NoReply>> {
     let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
-    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
+    let mut backoff = BACKOFF;
     let began = Moment::now();
     let until = || budget.minus_skipped(reply_by, began);
     while Attempt::new(&mut states, Purpose::Caller, until(), next_call).run(mem::take(&mut sent)) {

@@ -33,12 +33,11 @@ const UNANSWERED: Duration = Duration::from_millis(10);
 /// Sends a PING after this time without any data from the server.
 const PING_AFTER: Duration = Duration::from_secs(5);
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Between attempts to connect.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
 struct SubscriberThread {
     shared: Arc<SubscriberConnection>,
-    /// Between attempts to connect.
     pauses: Backoff,
     /// Attempts that failed since the last success.
     failures: u32,
@@ -56,7 +55,7 @@ impl SubscriberConnection {
         }
         let body = SubscriberThread {
             shared: Arc::clone(self),
-            pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            pauses: BACKOFF,
             failures: 0,
             refused: false,
             logged_refusal: false,

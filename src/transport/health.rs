@@ -5,11 +5,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::RedisError;
 
+use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::transport::retry_action::RetryAction;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// The pauses of the circuit breaker.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(3));
 
 /// How late a reply may be because of the machine alone.
 const SHORTEST_GRACE: Duration = Duration::from_millis(10);
@@ -59,7 +60,7 @@ impl State {
     /// Begins a pause of the circuit breaker. A request that fails during one does not prolong it.
     fn pause_again(&mut self, now: Moment) {
         if std::mem::take(&mut self.probing) || now >= self.until {
-            self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            self.pause = BACKOFF.after(self.pause);
             self.until = now.after(self.pause);
         }
     }
@@ -208,8 +209,8 @@ mod tests {
                 health.0.lock().pause
             })
             .collect();
-        assert_eq!(pauses[0], FIRST_PAUSE);
-        assert!(pauses.is_sorted() && pauses[7] == LONGEST_PAUSE);
+        assert_eq!(pauses[0], Duration::from_millis(100));
+        assert!(pauses.is_sorted() && pauses[7] == Duration::from_secs(3));
     }
 
     #[test]

@@ -40,8 +40,7 @@ use lines::Lines;
 use registry::Registry;
 
 /// Between attempts to release an orphan.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
 
 /// The pause after a panic, which may occur again at once.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
@@ -220,7 +219,7 @@ impl Orphan {
             key,
             call,
             due: Moment::now(),
-            pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            pauses: BACKOFF,
             until,
         }
     }
