@@ -273,8 +273,11 @@ impl Server {
     }
 
     fn error(&self, cause: RedisError) -> ServerError {
-        let role = self.redis.topology.role();
-        ServerError::new(self.server.name(), cause, role)
+        ServerError {
+            node: Arc::clone(self.server.name()),
+            hint: self.redis.topology.hint(&cause),
+            cause,
+        }
     }
 }
 

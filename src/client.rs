@@ -14,7 +14,7 @@ use crate::base::key::LockKey;
 use crate::base::subscription::Subscription;
 use crate::config::LockClientBuilder;
 use crate::core::Core;
-use crate::deployment::Urls;
+use crate::deployment::Deployment;
 use crate::engine;
 use crate::error::Result;
 use crate::lock::Short;
@@ -153,10 +153,8 @@ impl LockClient {
         sentinels: impl IntoIterator<Item = S>,
         master: &str,
     ) -> LockClientBuilder {
-        LockClientBuilder::new(Urls::Sentinel {
-            sentinels: sentinels.into_iter().map(Into::into).collect(),
-            service: master.into(),
-        })
+        let master = master.into();
+        LockClientBuilder::of_urls(Deployment::Sentinel { master }, sentinels)
     }
 
     /// Makes a builder for a client of a cluster. Each lock is on the primary that has the slot of
@@ -190,7 +188,7 @@ impl LockClient {
     pub fn builder_cluster<S: Into<String>>(
         nodes: impl IntoIterator<Item = S>,
     ) -> LockClientBuilder {
-        LockClientBuilder::new(Urls::Cluster(nodes.into_iter().map(Into::into).collect()))
+        LockClientBuilder::of_urls(Deployment::Cluster, nodes)
     }
 
     /// Asks Redis which owner holds the lock with this name, how many times, and for how long. How

@@ -1,19 +1,20 @@
 //! The builder of a client, and the settings that it has checked.
 
+mod checked;
 mod options;
 #[cfg(feature = "serde")]
 mod settings;
 mod sources;
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
-use crate::deployment::{Deployment, Urls};
-use crate::error::{Cause, Error, Result};
-use crate::transport::credentials::{Account, Credentials, Provide};
-use crate::transport::tls::{self, Tls};
+use crate::deployment::{Deployment, Fault, NamedServer};
+use crate::error::{Cause, Result};
+use crate::transport::credentials::{Credentials, Provide};
+use crate::transport::tls::TlsSettings;
+pub(crate) use checked::Config;
 pub(crate) use options::Options;
 
 /// The settings of a [`LockClient`](crate::LockClient).
@@ -37,44 +38,34 @@ pub(crate) use options::Options;
 #[derive(Clone)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct LockClientBuilder {
-    urls: Urls,
+    deployment: Deployment,
+    servers: Vec<Result<NamedServer, Fault>>,
     credentials: Option<(Option<String>, String)>,
     provider: Option<Provide>,
-    tls: tls::Settings,
+    tls: TlsSettings,
     /// Another one for clients of an in-memory server, whose time tests skip.
     pub(crate) clock: ClientClock,
     options: Options,
 }
 
-/// Settings that [`LockClientBuilder::validate`] has checked.
-#[derive(Clone)]
-pub(crate) struct Config {
-    pub(crate) deployment: Deployment,
-    /// For the servers that have the locks.
-    pub(crate) account: Account,
-    /// Returns their user and password.
-    pub(crate) provider: Option<Provide>,
-    /// `None` for connections without TLS.
-    pub(crate) tls: Option<Tls>,
-    pub(crate) clock: ClientClock,
-    options: Options,
-}
-
-impl Deref for Config {
-    type Target = Options;
-
-    fn deref(&self) -> &Options {
-        &self.options
-    }
-}
-
 impl LockClientBuilder {
-    pub(crate) fn new(urls: Urls) -> Self {
+    /// A builder for servers with these URLs.
+    pub(crate) fn of_urls(
+        deployment: Deployment,
+        urls: impl IntoIterator<Item: Into<String>>,
+    ) -> Self {
+        let servers = urls.into_iter();
+        let servers = servers.map(|url| NamedServer::of_url(&url.into()));
+        Self::new(deployment, servers.collect())
+    }
+
+    fn new(deployment: Deployment, servers: Vec<Result<NamedServer, Fault>>) -> Self {
         Self {
-            urls,
+            deployment,
+            servers,
             credentials: None,
             provider: None,
-            tls: tls::Settings::default(),
+            tls: TlsSettings::default(),
             clock: ClientClock::default(),
             options: Options::default(),
         }
@@ -358,26 +349,5 @@ impl LockClientBuilder {
     ) -> Self {
         self.tls.client_certificate = Some((chain_pem.into(), key_pem.into()));
         self
-    }
-
-    /// Checks all settings.
-    pub(crate) fn validate(mut self) -> Result<Config> {
-        self.options.check()?;
-        if self.options.confirm_every.is_zero() {
-            self.options.confirm_every = Duration::MAX;
-        }
-        let (deployment, account, tls) = self.urls.resolve(self.credentials, &self.tls)?;
-        if self.provider.is_some() && account.password.is_some() {
-            let rule = "a password in the URL or by `credentials` excludes it; remove one of them";
-            return Err(Error::config("credentials_provider", "not alone", rule));
-        }
-        Ok(Config {
-            deployment,
-            account,
-            provider: self.provider,
-            tls,
-            clock: self.clock,
-            options: self.options,
-        })
     }
 }

@@ -22,7 +22,7 @@ use crate::request::{BatchClient, RedisClient};
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
 use crate::topology::Topology;
-use crate::transport::credentials::{Provider, Source};
+use crate::transport::credentials::Provider;
 use crate::transport::provider::ProviderThread;
 use crate::watchdog::Watchdog;
 
@@ -71,7 +71,7 @@ impl Core {
         let provider = config.provider.as_ref().map(Provider::new);
         let credentials = match &provider {
             Some(provider) => provider.source(),
-            None => Source::Fixed(config.account.credentials()),
+            None => config.account.source(),
         };
         let topology = Arc::new(Topology::new(&config, credentials, name.as_deref()));
         let observer = Arc::new(Observer::default());

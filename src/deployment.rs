@@ -1,162 +1,123 @@
-//! How Redis is deployed: turns the URLs of the builder into addresses and accounts.
+//! How Redis is deployed, and what the program says about its servers.
 
-mod fault;
 mod info;
-mod parameters;
 mod url;
 
-use fault::Fault;
-use redis::{ConnectionAddr, ConnectionInfo};
+use redis::ConnectionAddr;
 
 use crate::error::{Error, Result};
 use crate::transport::credentials::Account;
-use crate::transport::tls::{self, Tls};
 
-/// The deployment as given to the builder.
-#[derive(Clone)]
-pub(crate) enum Urls {
-    One(String),
-    /// Settings of the `redis` crate for one server.
-    Info(Box<ConnectionInfo>),
-    Sentinel {
-        sentinels: Vec<String>,
-        /// The name under which the sentinels monitor the master.
-        service: String,
-    },
-    Cluster(Vec<String>),
-}
-
-/// The addresses of the deployment.
+/// How Redis is deployed.
 #[derive(Clone, Debug)]
 pub(crate) enum Deployment {
-    One(ConnectionAddr),
+    /// One server, which has all locks.
+    Single,
+    /// The master that the sentinels monitor under this name has the locks.
     Sentinel {
-        sentinels: Vec<ConnectionAddr>,
-        service: String,
-        /// For the sentinels.
-        account: Account,
+        master: String,
     },
-    Cluster(Vec<ConnectionAddr>),
+    Cluster,
 }
 
 /// A server as its URL, or settings of the `redis` crate, describe it.
-#[derive(Debug)]
-struct Server {
+#[derive(Clone)]
+pub(crate) struct NamedServer {
     /// Without TLS.
-    address: ConnectionAddr,
-    account: Account,
-    with_tls: bool,
+    pub(crate) address: ConnectionAddr,
+    pub(crate) account: Account,
+    pub(crate) with_tls: bool,
 }
 
-impl Urls {
-    /// Returns the deployment, and the account for the servers that have the locks: `own`, or
-    /// else those of the URLs.
-    pub(crate) fn resolve(
-        &self,
-        own: Option<(Option<String>, String)>,
-        settings: &tls::Settings,
-    ) -> Result<(Deployment, Account, Option<Tls>)> {
-        let (field, servers) = match self {
-            Self::One(url) => ("url", vec![parse("url", url, "")?]),
-            Self::Info(info) => (info::FIELD, vec![info::reuse(info)?]),
-            Self::Sentinel { sentinels, .. } => ("sentinels", parse_all("sentinels", sentinels)?),
-            Self::Cluster(nodes) => ("nodes", parse_all("nodes", nodes)?),
-        };
+/// Why a URL, or settings of the `redis` crate, are invalid. No text contains a part of a URL,
+/// because any part may be a misplaced password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    part: &'static str,
+    rule: &'static str,
+}
+
+fn fault<T>(part: &'static str, rule: &'static str) -> Result<T, Fault> {
+    Err(Fault { part, rule })
+}
+
+impl NamedServer {
+    /// Fails if no server can have this address or database.
+    fn checked(self) -> Result<Self, Fault> {
+        let is_of_host = |c: char| c.is_alphanumeric() || "-._".contains(c);
+        match &self.address {
+            // An IPv6 address has colons, and maybe the name of a network interface.
+            ConnectionAddr::Tcp(host, _)
+                if !host.contains(':') && !host.chars().all(is_of_host) =>
+            {
+                fault(
+                    "a host that is not shown, because it may contain a password",
+                    "a host has letters, digits, dots, hyphens and underscores only; a user and a \
+                     password stand before the host, as in redis://user:password@host, or after \
+                     a ?, as in redis://host?user=..&pass=..",
+                )
+            }
+            _ if self.account.database < 0 => {
+                fault("a negative database", "a database must be a whole number")
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+impl Deployment {
+    /// The setting that names the servers.
+    pub(crate) fn field(&self) -> &'static str {
+        match self {
+            Self::Single => "url",
+            Self::Sentinel { .. } => "sentinels",
+            Self::Cluster => "nodes",
+        }
+    }
+
+    /// Returns the servers that the program named, if there are any and they agree in all but the
+    /// address.
+    pub(crate) fn check(&self, named: Vec<Result<NamedServer, Fault>>) -> Result<Vec<NamedServer>> {
+        let (field, count) = (self.field(), named.len());
+        let mut servers: Vec<NamedServer> = Vec::with_capacity(count);
+        for (place, server) in named.into_iter().enumerate() {
+            let which = match self {
+                Self::Single => String::new(),
+                _ => format!("number {} of {count}, ", place + 1),
+            };
+            let server = server.map_err(|Fault { part, rule }| {
+                Error::config(field, format_args!("{which}invalid ({part})"), rule)
+            })?;
+            let is_socket = !matches!(server.address, ConnectionAddr::Tcp(..));
+            let differs = |first: &NamedServer| {
+                first.account != server.account || first.with_tls != server.with_tls
+            };
+            let rule = if is_socket && !matches!(self, Self::Single) {
+                "must have a host and a port"
+            } else if servers.iter().any(|it| it.address == server.address) {
+                "each server must be listed once"
+            } else if servers.first().is_some_and(differs) {
+                "all URLs must have the same scheme, user, password and database"
+            } else {
+                servers.push(server);
+                continue;
+            };
+            let value = format_args!("{which}{}", server.address);
+            return Err(Error::config(field, value, rule));
+        }
         let Some(first) = servers.first() else {
             return Err(Error::config(field, "empty", "must have at least one URL"));
         };
-        let tls = tls_for(field, &servers, settings)?;
-        let (address, mut account) = (first.address.clone(), first.account.clone());
-        let addresses = servers.into_iter().map(|server| server.address).collect();
-        let deployment = match self {
-            Self::One(_) | Self::Info(_) => Deployment::One(address),
-            Self::Sentinel { service, .. } if service.is_empty() => {
+        match self {
+            Self::Sentinel { master } if master.is_empty() => {
                 let rule = "must be the name under which the sentinels monitor the master";
-                return Err(Error::config("master", "\"\"", rule));
+                Err(Error::config("master", "\"\"", rule))
             }
-            Self::Sentinel { service, .. } => {
-                // Sentinels have no other database. The one in their URLs is the master's.
-                let database = std::mem::take(&mut account.database);
-                let of_master = Account {
-                    database,
-                    ..Account::default()
-                };
-                Deployment::Sentinel {
-                    sentinels: addresses,
-                    service: service.clone(),
-                    account: std::mem::replace(&mut account, of_master),
-                }
+            Self::Cluster if first.account.database != 0 => {
+                let found = format_args!("database {}", first.account.database);
+                Err(Error::config(field, found, "a cluster has only database 0"))
             }
-            Self::Cluster(_) if account.database != 0 => {
-                let found = format!("database {}", account.database);
-                let rule = "a cluster has only database 0";
-                return Err(Error::config("nodes", found, rule));
-            }
-            Self::Cluster(_) => Deployment::Cluster(addresses),
-        };
-        if let Some((username, password)) = own {
-            account.username = username;
-            account.password = Some(password);
-        }
-        Ok((deployment, account, tls))
-    }
-}
-
-/// Parses the URLs of several servers, which must agree in all but the address.
-fn parse_all(field: &'static str, urls: &[String]) -> Result<Vec<Server>> {
-    let mut servers: Vec<Server> = Vec::with_capacity(urls.len());
-    for (place, url) in urls.iter().enumerate() {
-        let which = format!("number {} of {}, ", place + 1, urls.len());
-        let server = parse(field, url, &which)?;
-        let common = |server: &Server| (server.account.clone(), server.with_tls);
-        let rule = if !matches!(server.address, ConnectionAddr::Tcp(..)) {
-            "must have a host and a port"
-        } else if servers.iter().any(|it| it.address == server.address) {
-            "each server must be listed once"
-        } else if servers
-            .first()
-            .is_some_and(|first| common(first) != common(&server))
-        {
-            "all URLs must have the same scheme, user, password and database"
-        } else {
-            servers.push(server);
-            continue;
-        };
-        return Err(Error::config(
-            field,
-            format!("{which}{}", server.address),
-            rule,
-        ));
-    }
-    Ok(servers)
-}
-
-/// Parses a URL. `which` says for errors which entry of a list it is, and is empty without one.
-fn parse(field: &'static str, url: &str, which: &str) -> Result<Server> {
-    let parsed = url::parse(url.trim(), which.is_empty());
-    parsed.map_err(|Fault { part, rule }| {
-        Error::config(field, format_args!("{which}invalid ({part})"), rule)
-    })
-}
-
-/// What connections with TLS need, if the URLs ask for it.
-fn tls_for(
-    field: &'static str,
-    servers: &[Server],
-    settings: &tls::Settings,
-) -> Result<Option<Tls>> {
-    if !servers.iter().any(|server| server.with_tls) {
-        settings.refuse()?;
-        return Ok(None);
-    }
-    let tls = settings.validate()?;
-    for server in servers {
-        if let ConnectionAddr::Tcp(host, _) = &server.address {
-            tls.check_host(host).map_err(|error| match error {
-                Error::Config { value, rule, .. } => Error::config(field, value, rule),
-                other => other,
-            })?;
+            _ => Ok(servers),
         }
     }
-    Ok(Some(tls))
 }

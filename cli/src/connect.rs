@@ -137,16 +137,13 @@ fn first_password(file: &Path) -> Result<String> {
     Ok(FIRST.get().cloned().unwrap_or_default())
 }
 
-/// User and password of a URL, if it can be read. `redis` reads URLs with TLS only if its own TLS
-/// is built in.
+/// User and password of a URL, if it can be read.
 fn of_url(url: &str) -> Option<(Option<String>, Option<String>)> {
-    let (scheme, rest) = url.trim().split_once("://")?;
-    let plain = match scheme.to_ascii_lowercase().as_str() {
-        "rediss" => "redis",
-        "valkeys" => "valkey",
-        _ => scheme,
-    };
-    let url = redis::parse_redis_url(&format!("{plain}://{rest}"))?;
+    let mut url = redis::parse_redis_url(url.trim())?;
+    if ["rediss", "valkeys"].contains(&url.scheme()) {
+        // `redis` reads URLs with TLS only if its own TLS is built in.
+        url.set_scheme("redis").ok()?;
+    }
     // `redis` reads these parameters of a socket only.
     let parameter = |wanted| {
         let found = url.query_pairs().find(|(name, _)| name == wanted)?;

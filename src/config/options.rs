@@ -107,7 +107,7 @@ fn within<T: PartialOrd + fmt::Debug>(
 /// Shows the options only, because the rest has secrets.
 impl fmt::Debug for LockClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("LockClientBuilder");
-        shown.field("options", &self.options).finish_non_exhaustive()
+        let mut shown = f.debug_tuple("LockClientBuilder");
+        shown.field(&self.options).finish()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::LockClientBuilder;
-use crate::deployment;
+use crate::deployment::Deployment;
 
 /// Reads the settings of a client from a configuration file in a format that describes itself, such
 /// as TOML, YAML or JSON. Needs the feature `serde`, which is off by default.
@@ -63,7 +63,7 @@ use crate::deployment;
 /// [`builder_cluster`]: crate::LockClient::builder_cluster
 impl<'de> Deserialize<'de> for LockClientBuilder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let settings = Settings::deserialize(deserializer)?;
+        let settings = FileSettings::deserialize(deserializer)?;
         settings.into_builder().map_err(D::Error::custom)
     }
 }
@@ -71,11 +71,11 @@ impl<'de> Deserialize<'de> for LockClientBuilder {
 /// The keys and their values.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+struct FileSettings {
     url: Option<String>,
-    sentinels: Option<Urls>,
+    sentinels: Option<UrlList>,
     master: Option<String>,
-    nodes: Option<Urls>,
+    nodes: Option<UrlList>,
     username: Option<String>,
     password: Option<Secret>,
     namespace: Option<String>,
@@ -95,15 +95,15 @@ struct Settings {
     client_key: Option<Secret>,
 }
 
-impl Settings {
+impl FileSettings {
     /// Fails if keys are missing or exclude each other. The text contains no value.
     fn into_builder(self) -> Result<LockClientBuilder, &'static str> {
-        let urls = match (self.url, self.sentinels, self.master, self.nodes) {
-            (Some(url), None, None, None) => deployment::Urls::One(url),
-            (None, Some(Urls(sentinels)), Some(service), None) => {
-                deployment::Urls::Sentinel { sentinels, service }
+        let (deployment, urls) = match (self.url, self.sentinels, self.master, self.nodes) {
+            (Some(url), None, None, None) => (Deployment::Single, vec![url]),
+            (None, Some(UrlList(sentinels)), Some(master), None) => {
+                (Deployment::Sentinel { master }, sentinels)
             }
-            (None, None, None, Some(Urls(nodes))) => deployment::Urls::Cluster(nodes),
+            (None, None, None, Some(UrlList(nodes))) => (Deployment::Cluster, nodes),
             _ => {
                 return Err(
                     "exactly one of `url`, `sentinels` with `master`, and `nodes` is required",
@@ -119,7 +119,7 @@ impl Settings {
         if self.client_certificate.is_some() != self.client_key.is_some() {
             return Err("`client_certificate` and `client_key` need each other");
         }
-        let mut builder = LockClientBuilder::new(urls);
+        let mut builder = LockClientBuilder::of_urls(deployment, urls);
         if let Some(Secret(password)) = self.password {
             builder = builder.credentials(self.username.as_deref(), &password);
         }
@@ -182,9 +182,9 @@ impl<'de> Deserialize<'de> for Secret {
 }
 
 /// URLs, which no error contains, because they may have passwords.
-struct Urls(Vec<String>);
+struct UrlList(Vec<String>);
 
-impl<'de> Deserialize<'de> for Urls {
+impl<'de> Deserialize<'de> for UrlList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let urls = unshown(
             deserializer,
@@ -218,7 +218,6 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     use super::*;
-    use crate::deployment::Deployment;
 
     fn read(settings: Value) -> Result<LockClientBuilder, String> {
         from_value(settings).map_err(|error| error.to_string())
@@ -254,12 +253,12 @@ mod tests {
             config.command_timeout,
             config.give_up_after(),
         ];
-        assert_eq!(
-            times,
-            [90_000, 5, 2_000, 5_000, 600, 70_000].map(millis)
-        );
+        assert_eq!(times, [90_000, 5, 2_000, 5_000, 600, 70_000].map(millis));
         assert_eq!(config.min_replicas, Some((1, millis(70))));
-        assert_eq!((config.replica_connections, &*config.namespace), (3, "shop"));
+        assert_eq!(
+            (config.replica_connections, &*config.namespace),
+            (3, "shop")
+        );
         assert!(!config.name_connections);
         let account = config.account;
         assert_eq!(account.username.as_deref(), Some("locks"));
@@ -289,13 +288,14 @@ mod tests {
     #[test]
     fn each_deployment_has_its_keys() {
         let urls = ["redis://a:1", "redis://b:2"];
-        let deployment = |settings| read(settings).unwrap().validate().unwrap().deployment;
-        let one = deployment(json!({ "url": urls[0] }));
-        assert!(matches!(one, Deployment::One(_)));
-        let sentinel = deployment(json!({ "sentinels": urls, "master": "m" }));
-        assert!(matches!(sentinel, Deployment::Sentinel { service, .. } if service == "m"));
-        let cluster = deployment(json!({ "nodes": urls }));
-        assert!(matches!(cluster, Deployment::Cluster(nodes) if nodes.len() == 2));
+        let config = |settings| read(settings).unwrap().validate().unwrap();
+        let single = config(json!({ "url": urls[0] }));
+        assert!(matches!(single.deployment, Deployment::Single));
+        let sentinel = config(json!({ "sentinels": urls, "master": "m" }));
+        assert!(matches!(sentinel.deployment, Deployment::Sentinel { master } if master == "m"));
+        let cluster = config(json!({ "nodes": urls }));
+        assert!(matches!(cluster.deployment, Deployment::Cluster));
+        assert_eq!(cluster.seeds.len(), 2);
     }
 
     #[test]

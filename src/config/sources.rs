@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redis::ConnectionInfo;
 
 use super::LockClientBuilder;
-use crate::deployment::Urls;
+use crate::deployment::{Deployment, NamedServer};
 
 /// All types that a parameter `&str` would accept, too. Not `String`: with it, `clippy` would
 /// report each `&String`.
@@ -17,7 +17,7 @@ macro_rules! from_urls {
             impl From<$url> for LockClientBuilder {
                 fn from(url: $url) -> Self {
                     let url: &str = &url;
-                    Self::new(Urls::One(url.into()))
+                    Self::of_urls(Deployment::Single, [url])
                 }
             }
         )*
@@ -38,7 +38,7 @@ from_urls!(
 /// [`LockClient::builder`](crate::LockClient::builder).
 impl From<ConnectionInfo> for LockClientBuilder {
     fn from(info: ConnectionInfo) -> Self {
-        Self::new(Urls::Info(Box::new(info)))
+        (&info).into()
     }
 }
 
@@ -46,7 +46,7 @@ impl From<ConnectionInfo> for LockClientBuilder {
 /// [`LockClient::builder`](crate::LockClient::builder).
 impl From<&ConnectionInfo> for LockClientBuilder {
     fn from(info: &ConnectionInfo) -> Self {
-        info.clone().into()
+        Self::new(Deployment::Single, vec![NamedServer::of_info(info)])
     }
 }
 

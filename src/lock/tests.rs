@@ -16,7 +16,6 @@ use super::Lock;
 use super::methods::*;
 use crate::config::LockClientBuilder;
 use crate::core::Core;
-use crate::deployment::Urls;
 use crate::error::{Error, LostReason};
 use crate::protocol::TOY;
 
@@ -27,7 +26,7 @@ lock_by_handle!(ToyLock);
 
 /// The lock at a client of its own.
 fn lock_at(url: &str) -> ToyLock {
-    let config = LockClientBuilder::new(Urls::One(url.into())).validate();
+    let config = LockClientBuilder::from(url).validate();
     let core = Arc::new(Core::open(config.unwrap()).unwrap());
     ToyLock(SingleLock::new(core, "toy", &TOY))
 }

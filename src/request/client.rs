@@ -138,7 +138,7 @@ impl RedisClient {
             None => Error::Redis {
                 lock: first.name().into(),
                 node,
-                hint: self.topology.role().hint(&error),
+                hint: self.topology.hint(&error),
                 cause: error.into(),
             },
         }

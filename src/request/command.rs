@@ -44,7 +44,7 @@ impl RedisClient {
                     return Error::Redis {
                         lock: String::new(),
                         node: server.name().as_ref().into(),
-                        hint: self.topology.role().hint(&error),
+                        hint: self.topology.hint(&error),
                         cause: error.into(),
                     };
                 }

@@ -18,7 +18,7 @@ use crate::base::list::List;
 use crate::config::LockClientBuilder;
 use crate::script;
 use crate::topology::Topology;
-use crate::transport::credentials::Source;
+use crate::transport::credentials::CredentialSource;
 use crate::transport::link::Outgoing;
 use crate::transport::links::Purpose;
 
@@ -43,7 +43,7 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     });
     let builder = LockClientBuilder::from(&*format!("redis://127.0.0.1:{port}"));
     let config = builder.validate().unwrap();
-    let topology = Arc::new(Topology::new(&config, Source::Fixed(None), None));
+    let topology = Arc::new(Topology::new(&config, CredentialSource::Fixed(None), None));
     let client = RedisClient::new(&config, Arc::clone(&topology));
     let key = LockKey::new("", "lock");
     let request = Request::new(&client, &key, script::inspect_any(&key));
@@ -87,7 +87,7 @@ fn a_server_that_does_not_reply_to_a_ping_is_unresponsive() {
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let builder = LockClientBuilder::from(&*url).command_timeout(timeout);
     let config = builder.validate().unwrap();
-    let topology = Arc::new(Topology::new(&config, Source::Fixed(None), None));
+    let topology = Arc::new(Topology::new(&config, CredentialSource::Fixed(None), None));
     let client = RedisClient::new(&config, Arc::clone(&topology));
     let server = topology.known(&LockKey::new("", "lock")).unwrap();
     let is_blamed = || server.health.is_unresponsive() || server.health.is_suspect();

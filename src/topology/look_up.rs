@@ -4,41 +4,99 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, RedisResult};
+use redis::{ConnectionAddr, Pipeline, RedisResult, Value};
 
+use super::Topology;
+use super::hint::hint;
 use super::map::Map;
 use super::route_error::{LookUpFailed, RouteError};
 use super::slots::{self, Range};
-use super::{Kind, Topology};
 use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::deployment::Deployment;
 use crate::error::Error;
 use crate::script::Publish;
-use crate::transport::hint::Role;
 use crate::transport::node::Node;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 use crate::transport::server_error::ServerError;
 
-/// Which servers have which slots, and how releases are published there.
-type Found = (Vec<Range>, Publish);
+/// Which servers have which slots, how releases are published there, and the host of the server
+/// that replied.
+type Found<'a> = (Vec<Range>, Publish, &'a str);
 
 impl Topology {
-    /// Asks one server after the other until one of them knows which servers have the locks. Each
-    /// has an equal share of the time, so that one that does not reply leaves time for the next.
-    /// If another thread does so already, waits for its result.
+    /// Asks which servers have the locks. If another thread does so already, waits for its result.
     pub(super) fn look_up(&self, deadline: Moment) -> Result<(), RouteError> {
-        if matches!(self.kind, Kind::One) {
+        if matches!(self.deployment, Deployment::Single) {
             return Ok(());
         }
         let Some(_looking) = self.looking.try_lock() else {
             drop(self.looking.try_lock_for(deadline.left()));
             return Ok(());
         };
-        let known = match self.kind {
-            Kind::Cluster => self.map.read().servers(),
-            Kind::One | Kind::Sentinel(_) => Vec::new(),
+        let known = self.map.read().servers();
+        let (ranges, publish, host) = match &self.deployment {
+            Deployment::Sentinel { master } => self.look_up_master(master, deadline)?,
+            Deployment::Single | Deployment::Cluster => self.look_up_slots(&known, deadline)?,
         };
-        let candidates = self.candidates(&known);
+        self.login.set_publish(publish);
+        self.replace_map(host, ranges);
+        Ok(())
+    }
+
+    /// Asks the sentinels for the master of this name.
+    fn look_up_master(&self, name: &str, deadline: Moment) -> Result<Found<'_>, RouteError> {
+        let mut command = redis::pipe();
+        command.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME");
+        command.arg(name);
+        let ask = |node: &Node, until| {
+            let reply = ask(node, &command, until)?.remove(0)?;
+            let master = Range::of_master(&reply)?;
+            Ok(master.map(|master| (vec![master], Publish::ToAll)))
+        };
+        self.ask_each(&[], true, deadline, ask)?.ok_or_else(|| {
+            let rule = "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them";
+            RouteError::Invalid(Error::config("master", format_args!("{name:?}"), rule))
+        })
+    }
+
+    /// Asks the servers of the cluster for its slots: those that are `known`, and the given ones.
+    fn look_up_slots<'a>(
+        &'a self,
+        known: &'a [Arc<Server>],
+        deadline: Moment,
+    ) -> Result<Found<'a>, RouteError> {
+        let mut commands = redis::pipe();
+        commands.cmd("CLUSTER").arg("SLOTS");
+        commands.cmd("PUBSUB").arg("SHARDNUMSUB");
+        let ask = |node: &Node, until| {
+            let mut replies = ask(node, &commands, until)?;
+            let ranges = slots::ranges(&replies.remove(0)?)?;
+            let publish = match replies.pop() {
+                Some(Ok(_)) => Publish::ToShard,
+                Some(Err(error)) if !RetryAction::is_reply(&error) => return Err(error),
+                _ => Publish::ToAll,
+            };
+            Ok((!ranges.is_empty()).then_some((ranges, publish)))
+        };
+        self.ask_each(known, false, deadline, ask)?.ok_or_else(|| {
+            let reason = "no slot of the cluster is assigned";
+            RouteError::Unavailable(LookUpFailed::new(reason))
+        })
+    }
+
+    /// Asks one server after the other until one of them knows which servers have the locks; `None`
+    /// if all reply that they do not. Each has an equal share of the time, so that one that does not
+    /// reply leaves time for the next.
+    fn ask_each<'a>(
+        &'a self,
+        known: &'a [Arc<Server>],
+        are_sentinels: bool,
+        deadline: Moment,
+        ask: impl Fn(&Node, Moment) -> RedisResult<Option<(Vec<Range>, Publish)>>,
+    ) -> Result<Option<Found<'a>>, RouteError> {
+        let candidates = self.candidates(known);
         let (mut failures, mut unknown) = (Vec::new(), 0);
         for (index, &node) in candidates.iter().enumerate() {
             let left = deadline.left();
@@ -46,19 +104,20 @@ impl Topology {
                 break;
             }
             let untried = u32::try_from(candidates.len() - index).unwrap_or(u32::MAX);
-            match self.ask(node, (left / untried).min(self.timeout)) {
-                Ok(Some((ranges, publish))) => {
-                    self.login.set_publish(publish);
-                    self.replace_map(node.host(), ranges);
-                    return Ok(());
-                }
+            let time = (left / untried).min(self.timeout);
+            match ask(node, Moment::now().after(time)) {
+                Ok(Some((ranges, publish))) => return Ok(Some((ranges, publish, node.host()))),
                 Ok(None) => unknown += 1,
-                Err(error) => failures.push(ServerError::new(node.name(), error, self.asked())),
+                Err(cause) => failures.push(ServerError {
+                    node: Arc::clone(node.name()),
+                    hint: hint(&self.deployment, are_sentinels, &cause),
+                    cause,
+                }),
             }
         }
         let is_refusal = |failure: &ServerError| !RetryAction::on(&failure.cause).is_retryable();
         if unknown == candidates.len() {
-            return Err(self.unknown());
+            return Ok(None);
         }
         if failures.len() == candidates.len() && failures.iter().all(is_refusal) {
             return Err(RouteError::Refused(failures.swap_remove(0)));
@@ -92,61 +151,6 @@ impl Topology {
         candidates
     }
 
-    /// The role of the servers that are asked.
-    fn asked(&self) -> Role {
-        match self.kind {
-            Kind::Sentinel(_) => Role::Sentinel,
-            Kind::One | Kind::Cluster => Role::OfCluster,
-        }
-    }
-
-    /// All servers replied, and none knows a server that has locks.
-    fn unknown(&self) -> RouteError {
-        match &self.kind {
-            Kind::Sentinel(service) => {
-                let rule =
-                    "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them";
-                RouteError::Invalid(Error::config("master", format_args!("{service:?}"), rule))
-            }
-            Kind::One | Kind::Cluster => {
-                let reason = "no slot of the cluster is assigned";
-                RouteError::Unavailable(LookUpFailed::new(reason))
-            }
-        }
-    }
-
-    /// Asks one server. The error of an unexpected reply does not show it: it can be an echo of the
-    /// log-in.
-    fn ask(&self, node: &Node, time: Duration) -> RedisResult<Option<Found>> {
-        let deadline = Moment::now().after(time);
-        let link = node.open(time)?;
-        let mut commands = redis::pipe();
-        match &self.kind {
-            Kind::Sentinel(service) => {
-                let command = commands.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME");
-                command.arg(&**service);
-            }
-            Kind::One | Kind::Cluster => {
-                commands.cmd("CLUSTER").arg("SLOTS");
-                commands.cmd("PUBSUB").arg("SHARDNUMSUB");
-            }
-        }
-        let packed = commands.get_packed_pipeline();
-        let mut replies = link.ask((commands.len(), &packed), deadline, Duration::MAX);
-        let found = replies.remove(0)?;
-        if let Kind::Sentinel(_) = self.kind {
-            let master = Range::of_master(&found)?;
-            return Ok(master.map(|master| (vec![master], Publish::ToAll)));
-        }
-        let ranges = slots::ranges(&found)?;
-        let publish = match replies.pop() {
-            Some(Ok(_)) => Publish::ToShard,
-            Some(Err(error)) if !RetryAction::is_reply(&error) => return Err(error),
-            _ => Publish::ToAll,
-        };
-        Ok((!ranges.is_empty()).then_some((ranges, publish)))
-    }
-
     /// Replaces the map by that of the server on `host`. No server in it is suspect any more.
     fn replace_map(&self, host: &str, ranges: Vec<Range>) {
         let mut known = self.map.write();
@@ -169,4 +173,12 @@ impl Topology {
         let known = map.named(&address.to_string()).cloned();
         known.unwrap_or_else(|| Server::new(address, &self.login))
     }
+}
+
+/// Sends these commands on a new connection. The error of an unexpected reply does not show it: it
+/// can be an echo of the log-in.
+fn ask(node: &Node, commands: &Pipeline, until: Moment) -> RedisResult<List<RedisResult<Value>>> {
+    let link = node.open(until.left())?;
+    let packed = commands.get_packed_pipeline();
+    Ok(link.ask((commands.len(), &packed), until, Duration::MAX))
 }

@@ -62,13 +62,19 @@ mod tests {
     use redis::ConnectionAddr;
 
     use super::*;
-    use crate::transport::credentials::Source;
+    use crate::transport::credentials::CredentialSource;
     use crate::transport::node::{Limits, Login};
 
     #[test]
     fn slots_that_move_one_by_one_leave_few_ranges() {
         let limits = Limits::within(Duration::ZERO);
-        let login = Login::new((Source::Fixed(None), 0), None, limits, None, false);
+        let login = Login::new(
+            (CredentialSource::Fixed(None), 0),
+            None,
+            limits,
+            None,
+            false,
+        );
         let login = Arc::new(login);
         let server = |port| Server::new(ConnectionAddr::Tcp("host".into(), port), &login);
         let (one, two) = (server(1), server(2));

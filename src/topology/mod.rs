@@ -5,6 +5,7 @@
 //! known server stays in use, unless an established connection to it broke or it replied that it
 //! cannot serve.
 
+mod hint;
 mod look_up;
 mod map;
 mod route_error;
@@ -21,9 +22,8 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::deployment::Deployment;
-use crate::error::Result;
-use crate::transport::credentials::Source;
-use crate::transport::hint::Role;
+use crate::error::{Hint, Result};
+use crate::transport::credentials::CredentialSource;
 use crate::transport::node::{Limits, Login, Node};
 use crate::transport::server::Server;
 use map::Map;
@@ -32,19 +32,10 @@ pub use route_error::{LookUpFailed, RouteError};
 /// How long after a failed look-up none is made if the known servers may be used.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The ways in which Redis is deployed.
-#[derive(Debug)]
-enum Kind {
-    One,
-    /// The master of this name has the locks.
-    Sentinel(Box<str>),
-    Cluster,
-}
-
 /// The servers of a deployment, as far as they are known, and how to find them.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    kind: Kind,
+    deployment: Deployment,
     /// How the servers that have locks are connected to.
     login: Arc<Login>,
     /// The servers that the user named: the only one, the sentinels, or some of a cluster.
@@ -71,7 +62,7 @@ pub(crate) struct Redirect {
 
 impl Topology {
     /// `credentials` and `name`: of the connections to the servers that have locks.
-    pub(crate) fn new(config: &Config, credentials: Source, name: Option<&str>) -> Self {
+    pub(crate) fn new(config: &Config, credentials: CredentialSource, name: Option<&str>) -> Self {
         let limits = Limits {
             connections: config.connections as usize,
             replica_connections: config.replica_connections,
@@ -82,30 +73,21 @@ impl Topology {
             let tls = config.tls.clone();
             Arc::new(Login::new(account, tls, limits, name, master_only))
         };
-        let has_replicas = matches!(config.deployment, Deployment::Sentinel { .. });
-        let own = login((credentials, config.account.database), name, has_replicas);
-        let mut of_seeds = Arc::clone(&own);
-        let (kind, addresses) = match &config.deployment {
-            Deployment::One(address) => (Kind::One, std::slice::from_ref(address)),
-            Deployment::Cluster(seeds) => (Kind::Cluster, &seeds[..]),
-            Deployment::Sentinel {
-                sentinels,
-                service,
-                account,
-            } => {
-                let credentials = Source::Fixed(account.credentials());
-                of_seeds = login((credentials, account.database), None, false);
-                (Kind::Sentinel(service.as_str().into()), &sentinels[..])
-            }
+        let is_sentinel = matches!(config.deployment, Deployment::Sentinel { .. });
+        let own = login((credentials, config.account.database), name, is_sentinel);
+        let of_seeds = match is_sentinel {
+            true => login((config.sentinel_account.source(), 0), None, false),
+            false => Arc::clone(&own),
         };
-        let seed = |address: &ConnectionAddr| Node::new(address.clone(), Arc::clone(&of_seeds));
-        let map = match &config.deployment {
-            Deployment::One(address) => Map::of_one(Server::new(address.clone(), &own)),
+        let seeds = config.seeds.iter().cloned();
+        let seeds = seeds.map(|address| Node::new(address, Arc::clone(&of_seeds)));
+        let map = match config.deployment {
+            Deployment::Single => Map::of_one(Server::new(config.seeds[0].clone(), &own)),
             _ => Map::default(),
         };
         Self {
-            kind,
-            seeds: addresses.iter().map(seed).collect(),
+            deployment: config.deployment.clone(),
+            seeds: seeds.collect(),
             login: own,
             map: RwLock::new(map),
             first: AtomicUsize::new(0),
@@ -124,7 +106,7 @@ impl Topology {
 
     /// Whether the server has its locks, as far as is known. The only one always has.
     fn is_valid(&self, server: &Server) -> bool {
-        matches!(self.kind, Kind::One) || !server.health.is_suspect()
+        matches!(self.deployment, Deployment::Single) || !server.health.is_suspect()
     }
 
     /// The server that has the lock, as far as is known, even if it is suspect. No I/O.
@@ -134,14 +116,14 @@ impl Topology {
 
     /// True if each key and shard channel has a slot.
     pub(crate) fn has_slots(&self) -> bool {
-        matches!(self.kind, Kind::Cluster)
+        matches!(self.deployment, Deployment::Cluster)
     }
 
     /// Fails for a lock that no server of the deployment can have.
     pub(crate) fn check(&self, key: &LockKey) -> Result<()> {
-        match self.kind {
-            Kind::Cluster => key.check_one_slot(),
-            Kind::One | Kind::Sentinel(_) => Ok(()),
+        match self.has_slots() {
+            true => key.check_one_slot(),
+            false => Ok(()),
         }
     }
 
@@ -239,13 +221,9 @@ impl Topology {
         if self.has_slots() { key.slot() } else { 0 }
     }
 
-    /// The role of the servers that have locks.
-    pub(crate) fn role(&self) -> Role {
-        match self.kind {
-            Kind::One => Role::Alone,
-            Kind::Sentinel(_) => Role::Master,
-            Kind::Cluster => Role::OfCluster,
-        }
+    /// What to change after this error reply of a server that has locks, if the reply says so.
+    pub(crate) fn hint(&self, error: &RedisError) -> Option<Box<Hint>> {
+        hint::hint(&self.deployment, false, error)
     }
 
     /// The server that has the lock or had it last, or else the deployment: for messages.
@@ -270,12 +248,12 @@ impl Topology {
     pub(crate) fn deployment(&self) -> Arc<str> {
         let names: Vec<&str> = self.seeds.iter().map(|node| &**node.name()).collect();
         let names = names.join(", ");
-        match &self.kind {
-            Kind::One => names.into(),
-            Kind::Sentinel(service) => {
-                format!("master {service:?} of the sentinels {names}").into()
+        match &self.deployment {
+            Deployment::Single => names.into(),
+            Deployment::Sentinel { master } => {
+                format!("master {master:?} of the sentinels {names}").into()
             }
-            Kind::Cluster => format!("the cluster of {names}").into(),
+            Deployment::Cluster => format!("the cluster of {names}").into(),
         }
     }
 }

@@ -97,15 +97,14 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// The least time from one call of a provider to the next. It doubles while the calls bring nothing
 /// new, so that a wrong provider costs little.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
 
 /// How long a refused log-in waits for the call of a provider that is due or has begun.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a new connection gets its credentials.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum CredentialSource {
     /// They never change. `None`: no log-in.
     Fixed(Option<Credentials>),
     Provided(Arc<Provided>),
@@ -162,7 +161,7 @@ struct State {
     is_stopped: bool,
 }
 
-impl Source {
+impl CredentialSource {
     /// The credentials of a new connection, and how many calls of the provider had ended then.
     pub(super) fn last(&self) -> (Option<Credentials>, u64) {
         match self {
@@ -198,8 +197,8 @@ impl Provider {
         }
     }
 
-    pub(crate) fn source(&self) -> Source {
-        Source::Provided(Arc::clone(&self.provided))
+    pub(crate) fn source(&self) -> CredentialSource {
+        CredentialSource::Provided(Arc::clone(&self.provided))
     }
 }
 
@@ -215,8 +214,8 @@ impl Default for Provided {
                 began: Moment::ZERO,
                 is_calling: false,
                 due: Moment::ZERO,
-                pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-                pause: FIRST_PAUSE,
+                pauses: BACKOFF,
+                pause: Duration::ZERO,
                 is_stopped: false,
             }),
             changed: Condvar::new(),
@@ -357,13 +356,13 @@ impl From<&ConnectionInfo> for Account {
 }
 
 impl Account {
-    /// A connection without a password does not log in.
-    pub(crate) fn credentials(&self) -> Option<Credentials> {
-        let password = self.password.as_ref()?;
-        Some(match &self.username {
-            Some(name) => Credentials::user(name, password),
-            None => Credentials::password(password),
-        })
+    /// The credentials of its connections. Without a password, these do not log in.
+    pub(crate) fn source(&self) -> CredentialSource {
+        let password = self.password.clone();
+        CredentialSource::Fixed(password.map(|password| Credentials {
+            user: self.username.clone(),
+            ..Credentials::password(password)
+        }))
     }
 }
 

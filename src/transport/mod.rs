@@ -15,13 +15,12 @@
 //! | `credentials`, `provider` | the user and the password; who gets new ones, and when |
 //! | `resp`, `script_error` | decoding |
 //! | `retry_action`, `permission` | what an error reply means |
-//! | `server_error`, `hint` | what the user is told |
+//! | `server_error` | what the user is told |
 //! | `health`, `server` | what is known of the server |
 
 pub(crate) mod credentials;
 pub(crate) mod exclusive;
 pub(crate) mod health;
-pub(crate) mod hint;
 pub(crate) mod link;
 pub(crate) mod links;
 mod log_in_error;

@@ -11,7 +11,7 @@ use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
 use crate::base::clock::Moment;
 use crate::base::excerpt::excerpt;
 use crate::script::Publish;
-use crate::transport::credentials::{Credentials, Source};
+use crate::transport::credentials::{CredentialSource, Credentials};
 use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::{Socket, resolve};
@@ -44,7 +44,7 @@ impl Limits {
 /// How connections are opened to the servers of one deployment.
 pub(crate) struct Login {
     tls: Option<Tls>,
-    credentials: Source,
+    credentials: CredentialSource,
     database: i64,
     /// The name of the connections on their server.
     name: Option<Box<str>>,
@@ -65,7 +65,7 @@ impl Login {
     /// With a `name` of the connections on the server. A `master_only` login requires that the
     /// server is a master, by its own reply.
     pub(crate) fn new(
-        (credentials, database): (Source, i64),
+        (credentials, database): (CredentialSource, i64),
         tls: Option<Tls>,
         limits: Limits,
         name: Option<&str>,
@@ -362,7 +362,13 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let at = listener.local_addr().unwrap();
         let limits = Limits::within(SOON);
-        let login = Login::new((Source::Fixed(None), 0), None, limits, Some("n"), false);
+        let login = Login::new(
+            (CredentialSource::Fixed(None), 0),
+            None,
+            limits,
+            Some("n"),
+            false,
+        );
         let named_at = Moment::now().after(UNNAMED);
         login.omit_name(named_at);
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), at.port());

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use redis::RedisError;
 
-use super::hint::Role;
 use super::retry_action::RetryAction;
 use super::tls::{HandshakeTimeout, is_caused_by};
 use crate::error::Hint;
@@ -25,14 +24,6 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    pub(crate) fn new(node: &Arc<str>, cause: RedisError, role: Role) -> Self {
-        Self {
-            node: Arc::clone(node),
-            hint: role.hint(&cause),
-            cause,
-        }
-    }
-
     /// Returns true if the server, or a proxy before it, replied. Returns false if the connection
     /// failed or no reply came in time; the connection cannot be used again then.
     #[must_use]
@@ -81,7 +72,8 @@ mod tests {
     use crate::transport::tests::refusal;
 
     fn error(cause: RedisError) -> ServerError {
-        ServerError::new(&"h:1".into(), cause, Role::Alone)
+        let (node, hint) = ("h:1".into(), None);
+        ServerError { node, cause, hint }
     }
 
     #[test]
@@ -108,9 +100,12 @@ mod tests {
 
     #[test]
     fn the_text_contains_the_hint_once() {
-        let text = error(refusal("NOAUTH Authentication required.")).to_string();
-        let hint = "LockClientBuilder::credentials or credentials_provider";
-        assert_eq!(text.matches(hint).count(), 1, "{text}");
+        let refused = ServerError {
+            hint: Some(Hint::LogIn.into()),
+            ..error(refusal("NOAUTH Authentication required."))
+        };
+        let (text, hint) = (refused.to_string(), Hint::LogIn.to_string());
+        assert_eq!(text.matches(&hint).count(), 1, "{text}");
         let late = error(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
         assert_eq!(late.to_string(), "Redis at h:1: no reply in time");
     }

@@ -5,12 +5,12 @@ use parking_lot::Mutex;
 use super::*;
 use crate::base::owner::OwnerId;
 use crate::config::LockClientBuilder;
-use crate::deployment::Urls;
+use crate::deployment::Deployment;
 use crate::error::LostReason;
 use crate::protocol::{Kind, PERMITS, PLAIN, Verdict};
 use crate::request::RedisClient;
 use crate::topology::Topology;
-use crate::transport::credentials::Source;
+use crate::transport::credentials::CredentialSource;
 
 const ID: TargetId = 7;
 
@@ -82,13 +82,13 @@ impl Renew for Nested {
 
 /// The thread, and no server that it reaches.
 fn thread(shared: &Arc<Shared>) -> thread::WatchdogThread {
-    thread_of(shared, Urls::One("redis://127.0.0.1:1".into()))
+    thread_of(shared, Deployment::Single)
 }
 
-fn thread_of(shared: &Arc<Shared>, urls: Urls) -> thread::WatchdogThread {
-    let config = LockClientBuilder::new(urls);
+fn thread_of(shared: &Arc<Shared>, deployment: Deployment) -> thread::WatchdogThread {
+    let config = LockClientBuilder::of_urls(deployment, ["redis://127.0.0.1:1"]);
     let config = config.validate().unwrap();
-    let topology = Topology::new(&config, Source::Fixed(None), None);
+    let topology = Topology::new(&config, CredentialSource::Fixed(None), None);
     let redis = RedisClient::new(&config, Arc::new(topology));
     let observer = Arc::<Observer>::default();
     let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));
@@ -237,8 +237,7 @@ fn held_as(name: &str) -> Held {
 
 #[test]
 fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
-    let urls = Urls::Cluster(vec!["redis://127.0.0.1:1".into()]);
-    let thread = thread_of(&Arc::default(), urls);
+    let thread = thread_of(&Arc::default(), Deployment::Cluster);
     let request = |name, kind| thread::RenewalRequest {
         id: ID,
         target: Arc::new(held_as(name)),

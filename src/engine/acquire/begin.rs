@@ -119,7 +119,6 @@ mod tests {
     use crate::base::call_budget::CallBudget;
     use crate::base::clock::Moment;
     use crate::config::LockClientBuilder;
-    use crate::deployment::Urls;
     use crate::error::Error;
     use crate::lease::Lease;
     use crate::local::{Unlocks, Waiter, Wanted};
@@ -127,7 +126,7 @@ mod tests {
 
     /// A lock of a client whose server does not exist.
     fn lock_of(kind: &'static Kind) -> SingleLock {
-        let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
+        let config = LockClientBuilder::from("redis://127.0.0.1:1");
         let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
         SingleLock::new(core, "lock", kind)
     }

@@ -4,6 +4,9 @@ use super::*;
 
 const SECRET: &str = "hunter2";
 
+/// The first pause between two calls.
+const FIRST: Duration = Duration::from_secs(1);
+
 fn provided_after(calls: &[Result<Credentials, String>]) -> Provided {
     let provided = Provided::default();
     for result in calls {
@@ -21,7 +24,7 @@ fn pause_of(provided: &Provided) -> Duration {
 #[test]
 fn no_text_shows_the_user_or_the_password() {
     let credentials = Credentials::user("ann", SECRET);
-    let source = Source::Provided(Arc::new(provided_after(&[Ok(credentials.clone())])));
+    let source = CredentialSource::Provided(Arc::new(provided_after(&[Ok(credentials.clone())])));
     for text in [format!("{credentials:?}"), format!("{source:#?}")] {
         assert!(!text.contains(SECRET) && !text.contains("ann"), "{text}");
     }
@@ -55,9 +58,9 @@ fn calls_begin_a_second_apart_and_more_rarely_while_they_bring_nothing_new() {
     }
     let provided = provided_after(std::slice::from_ref(&old));
     provided.refused(1);
-    assert!(provided.state.lock().due.left() > FIRST_PAUSE / 2);
+    assert!(provided.state.lock().due.left() > FIRST / 2);
     let rest = provided_after(&[old, failure]);
-    assert!(rest.state.lock().due.left() > FIRST_PAUSE);
+    assert!(rest.state.lock().due.left() > FIRST);
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn unchanged_credentials_are_new_only_once_and_are_used_again_after_a_refusal() 
     };
     assert_eq!(next(until(60)), Some(true));
     assert_eq!(next(until(90)), None);
-    assert_eq!(pause_of(&provided), FIRST_PAUSE * 2);
+    assert_eq!(pause_of(&provided), FIRST * 2);
     provided.refused(2);
     assert_eq!(next(until(120)), Some(false));
     assert_eq!(next(until(150)), None);

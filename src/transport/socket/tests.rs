@@ -150,7 +150,7 @@ mod over_tls {
             .with_no_client_auth()
             .with_single_cert(vec![issued.cert.der().clone()], key)
             .unwrap();
-        let settings = crate::transport::tls::Settings {
+        let settings = crate::transport::tls::TlsSettings {
             ca_certificates: Some(issued.cert.pem().into()),
             client_certificate: None,
         };
@@ -158,7 +158,7 @@ mod over_tls {
         let port = listener.local_addr().unwrap().port();
         Peer {
             address: ConnectionAddr::Tcp("localhost".into(), port),
-            tls: settings.validate().unwrap(),
+            tls: Tls::new(&settings).unwrap(),
             thread: spawn(move || {
                 let (mut stream, _) = listener.accept().unwrap();
                 stream.set_nodelay(true).unwrap();

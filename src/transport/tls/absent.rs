@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::TlsSettings;
 use crate::error::{Error, Result};
 
 #[derive(Clone, Debug)]
@@ -11,12 +12,12 @@ pub(crate) enum Tls {}
 pub(crate) enum Session {}
 
 impl Tls {
-    pub(super) fn new(_: Option<&[u8]>, _: Option<(&[u8], &[u8])>) -> Result<Self> {
+    pub(crate) fn new(_: &TlsSettings) -> Result<Self> {
         let rule = "this build has no TLS; enable the feature `tls` of leasehold";
         Err(Error::config("url", "a URL with TLS", rule))
     }
 
-    pub(crate) fn check_host(&self, _: &str) -> Result<()> {
+    pub(super) fn check_host(&self, _: &'static str, _: &str) -> Result<()> {
         match *self {}
     }
 

@@ -21,7 +21,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::sync::Arc;
 
-use redis::RedisError;
+use redis::{ConnectionAddr, RedisError};
 
 use crate::error::{Error, Result};
 
@@ -67,31 +67,36 @@ pub(crate) fn io_cause<E: StdError + 'static>(error: &RedisError) -> Option<&E> 
 
 /// The TLS settings of the builder. Has no `Debug`, because it contains a private key.
 #[derive(Clone, Default)]
-pub(crate) struct Settings {
+pub(crate) struct TlsSettings {
     pub(crate) ca_certificates: Option<Vec<u8>>,
     /// The certificate chain and the private key.
     pub(crate) client_certificate: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Settings {
-    /// Checks the settings for connections over TLS.
-    pub(crate) fn validate(&self) -> Result<Tls> {
-        let client_certificate = self.client_certificate.as_ref();
-        Tls::new(
-            self.ca_certificates.as_deref(),
-            client_certificate.map(|(chain, key)| (&**chain, &**key)),
-        )
-    }
-
-    /// Refuses TLS settings for connections without TLS, so that a missing `s` in `rediss://` is
-    /// noticed.
-    pub(crate) fn refuse(&self) -> Result<()> {
+impl TlsSettings {
+    /// What connections to these servers need, which the setting `field` names. Without TLS it is
+    /// nothing, and refuses these settings, so that a missing `s` in `rediss://` is noticed.
+    pub(crate) fn check(
+        &self,
+        with_tls: bool,
+        field: &'static str,
+        servers: &[ConnectionAddr],
+    ) -> Result<Option<Tls>> {
+        if with_tls {
+            let tls = Tls::new(self)?;
+            for server in servers {
+                if let ConnectionAddr::Tcp(host, _) = server {
+                    tls.check_host(field, host)?;
+                }
+            }
+            return Ok(Some(tls));
+        }
         let field = if self.ca_certificates.is_some() {
             "ca_certificates"
         } else if self.client_certificate.is_some() {
             "client_certificate"
         } else {
-            return Ok(());
+            return Ok(None);
         };
         let rule = "needs a URL with TLS, which begins with rediss://";
         Err(Error::config(field, "set", rule))

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ConfigBuilder, RootCertStore, WantsVerifier};
 
-use super::Session;
+use super::{Session, TlsSettings};
 use crate::error::{Error, Result};
 
 /// Opens connections over TLS. Created once for a client, and cheap to clone.
@@ -25,17 +25,14 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Trusts `ca_certificates`, or else the authorities of the system. Sends `client_certificate`,
-    /// a chain and its key, to servers that require one. Everything is PEM.
-    pub(super) fn new(
-        ca_certificates: Option<&[u8]>,
-        client_certificate: Option<(&[u8], &[u8])>,
-    ) -> Result<Self> {
-        let trusting = builder()?.with_root_certificates(match ca_certificates {
+    /// Trusts the authorities of the settings, or else those of the system. Sends the certificate
+    /// of the settings to servers that require one.
+    pub(crate) fn new(settings: &TlsSettings) -> Result<Self> {
+        let trusting = builder()?.with_root_certificates(match &settings.ca_certificates {
             Some(pem) => roots(pem)?,
             None => roots_of_the_system()?,
         });
-        let config = match client_certificate {
+        let config = match &settings.client_certificate {
             Some((chain, key)) => trusting
                 .with_client_auth_cert(
                     certificates("client_certificate", chain)?,
@@ -50,15 +47,11 @@ impl Tls {
     }
 
     /// Fails if no certificate can be issued for the host.
-    pub(crate) fn check_host(&self, host: &str) -> Result<()> {
-        let invalid = |error: io::Error| {
-            Error::config(
-                "url",
-                format_args!("invalid (host {host:?})"),
-                error.to_string(),
-            )
-        };
-        server_name(host).map(drop).map_err(invalid)
+    pub(super) fn check_host(&self, field: &'static str, host: &str) -> Result<()> {
+        server_name(host).map(drop).map_err(|error| {
+            let value = format_args!("invalid (host {host:?})");
+            Error::config(field, value, error.to_string())
+        })
     }
 
     /// Opens a session with the server, whose certificate must be for `host`: a name or an address.
