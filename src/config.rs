@@ -40,7 +40,7 @@ pub(crate) use options::Options;
 pub struct LockClientBuilder {
     deployment: Deployment,
     servers: Vec<Result<NamedServer, Fault>>,
-    credentials: Option<(Option<String>, String)>,
+    credentials: Option<Credentials>,
     provider: Option<Provide>,
     tls: TlsSettings,
     /// Another one for clients of an in-memory server, whose time tests skip.
@@ -207,7 +207,7 @@ impl LockClientBuilder {
     ///
     /// Default: those of the URLs; with sentinels none, because those of the URLs are for these.
     pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
-        self.credentials = Some((username.map(Into::into), password.into()));
+        self.credentials = Credentials::of(username.map(Into::into), Some(password.into()));
         self
     }
 

@@ -22,7 +22,7 @@ use crate::request::{BatchClient, RedisClient};
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
 use crate::topology::Topology;
-use crate::transport::credentials::Provider;
+use crate::transport::credentials::{CredentialSource, Provide, Provided};
 use crate::transport::provider::ProviderThread;
 use crate::watchdog::Watchdog;
 
@@ -68,10 +68,11 @@ impl Core {
         let name = config
             .name_connections
             .then(|| client_name::of_this_process(&id));
-        let provider = config.provider.as_ref().map(Provider::new);
+        let provider = config.provider.clone();
+        let provider = provider.map(|provide| (provide, Arc::<Provided>::default()));
         let credentials = match &provider {
-            Some(provider) => provider.source(),
-            None => config.account.source(),
+            Some((_, provided)) => CredentialSource::Provided(Arc::clone(provided)),
+            None => CredentialSource::Fixed(config.credentials.clone()),
         };
         let topology = Arc::new(Topology::new(&config, credentials, name.as_deref()));
         let observer = Arc::new(Observer::default());
@@ -271,7 +272,7 @@ fn no_thread(error: std::io::Error) -> Error {
 /// Starts the thread of the credentials provider, and waits for its first ones.
 /// Without them no request could be sent. A later build may get them, so that error is transient.
 fn start_provider(
-    provider: Provider,
+    (provide, provided): (Provide, Arc<Provided>),
     config: &Config,
     observer: &Observer,
     topology: &Arc<Topology>,
@@ -283,7 +284,8 @@ fn start_provider(
         let topology = weak.upgrade();
         topology.map_or_else(Vec::new, |topology| topology.last_known_servers())
     };
-    let thread = ProviderThread::start(provider, observer, config.command_timeout, servers);
+    let timeout = config.command_timeout;
+    let thread = ProviderThread::start(provide, provided, observer, timeout, servers);
     let thread = thread.map_err(no_thread)?;
     match thread.await_first(config.connect_timeout) {
         Ok(()) => Ok(thread),

@@ -6,7 +6,7 @@ mod url;
 use redis::ConnectionAddr;
 
 use crate::error::{Error, Result};
-use crate::transport::credentials::Account;
+use crate::transport::credentials::Credentials;
 
 /// How Redis is deployed.
 #[derive(Clone, Debug)]
@@ -25,7 +25,8 @@ pub(crate) enum Deployment {
 pub(crate) struct NamedServer {
     /// Without TLS.
     pub(crate) address: ConnectionAddr,
-    pub(crate) account: Account,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) database: i64,
     pub(crate) with_tls: bool,
 }
 
@@ -57,11 +58,20 @@ impl NamedServer {
                      a ?, as in redis://host?user=..&pass=..",
                 )
             }
-            _ if self.account.database < 0 => {
+            _ if self.database < 0 => {
                 fault("a negative database", "a database must be a whole number")
             }
             _ => Ok(self),
         }
+    }
+
+    /// True unless both are the same in all but the address.
+    fn differs(&self, other: &Self) -> bool {
+        let has_other_log_in = match (&self.credentials, &other.credentials) {
+            (Some(own), Some(other)) => !own.is(other),
+            (own, other) => own.is_some() || other.is_some(),
+        };
+        has_other_log_in || (self.database, self.with_tls) != (other.database, other.with_tls)
     }
 }
 
@@ -89,14 +99,11 @@ impl Deployment {
                 Error::config(field, format_args!("{which}invalid ({part})"), rule)
             })?;
             let is_socket = !matches!(server.address, ConnectionAddr::Tcp(..));
-            let differs = |first: &NamedServer| {
-                first.account != server.account || first.with_tls != server.with_tls
-            };
             let rule = if is_socket && !matches!(self, Self::Single) {
                 "must have a host and a port"
             } else if servers.iter().any(|it| it.address == server.address) {
                 "each server must be listed once"
-            } else if servers.first().is_some_and(differs) {
+            } else if servers.first().is_some_and(|first| first.differs(&server)) {
                 "all URLs must have the same scheme, user, password and database"
             } else {
                 servers.push(server);
@@ -113,8 +120,8 @@ impl Deployment {
                 let rule = "must be the name under which the sentinels monitor the master";
                 Err(Error::config("master", "\"\"", rule))
             }
-            Self::Cluster if first.account.database != 0 => {
-                let found = format_args!("database {}", first.account.database);
+            Self::Cluster if first.database != 0 => {
+                let found = format_args!("database {}", first.database);
                 Err(Error::config(field, found, "a cluster has only database 0"))
             }
             _ => Ok(servers),

@@ -7,9 +7,9 @@ use redis::ConnectionAddr;
 
 use super::{LockClientBuilder, Options};
 use crate::base::test_clock::ClientClock;
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, NamedServer};
 use crate::error::{Error, Result};
-use crate::transport::credentials::{Account, Provide};
+use crate::transport::credentials::{Credentials, Provide};
 use crate::transport::tls::Tls;
 
 /// Settings that [`LockClientBuilder::validate`] has checked.
@@ -19,11 +19,13 @@ pub(crate) struct Config {
     /// The addresses of the servers that the program named.
     pub(crate) seeds: Vec<ConnectionAddr>,
     /// For the sentinels, if there are any.
-    pub(crate) sentinel_account: Account,
+    pub(crate) sentinel_credentials: Option<Credentials>,
     /// For the servers that have the locks.
-    pub(crate) account: Account,
-    /// Returns their user and password.
+    pub(crate) credentials: Option<Credentials>,
+    /// Returns those for the servers that have the locks.
     pub(crate) provider: Option<Provide>,
+    /// On the servers that have the locks.
+    pub(crate) database: i64,
     /// `None` for connections without TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) clock: ClientClock,
@@ -46,28 +48,29 @@ impl LockClientBuilder {
             self.options.confirm_every = Duration::MAX;
         }
         let servers = self.deployment.check(self.servers)?;
-        let (mut account, with_tls) = (servers[0].account.clone(), servers[0].with_tls);
+        let NamedServer {
+            credentials,
+            database,
+            with_tls,
+            ..
+        } = servers[0].clone();
         let seeds: Vec<_> = servers.into_iter().map(|server| server.address).collect();
         let tls = self.tls.check(with_tls, self.deployment.field(), &seeds)?;
-        let mut sentinel_account = Account::default();
-        if let Deployment::Sentinel { .. } = self.deployment {
-            // Sentinels have no other database. The one in their URLs is the master's.
-            std::mem::swap(&mut account, &mut sentinel_account);
-            std::mem::swap(&mut account.database, &mut sentinel_account.database);
-        }
-        if let Some((username, password)) = self.credentials {
-            account.username = username;
-            account.password = Some(password);
-        }
-        if self.provider.is_some() && account.password.is_some() {
+        // Sentinels have no other database. The one in their URLs is the master's.
+        let (credentials, sentinel_credentials) = match self.deployment {
+            Deployment::Sentinel { .. } => (self.credentials, credentials),
+            Deployment::Single | Deployment::Cluster => (self.credentials.or(credentials), None),
+        };
+        if self.provider.is_some() && credentials.is_some() {
             let rule = "a password in the URL or by `credentials` excludes it; remove one of them";
             return Err(Error::config("credentials_provider", "not alone", rule));
         }
         Ok(Config {
             deployment: self.deployment,
             seeds,
-            sentinel_account,
-            account,
+            sentinel_credentials,
+            credentials,
+            database,
             provider: self.provider,
             tls,
             clock: self.clock,

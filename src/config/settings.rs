@@ -260,10 +260,9 @@ mod tests {
             (3, "shop")
         );
         assert!(!config.name_connections);
-        let account = config.account;
-        assert_eq!(account.username.as_deref(), Some("locks"));
-        assert_eq!(account.password.as_deref(), Some("hunter2"));
-        assert_eq!(account.database, 2);
+        let credentials = config.credentials.unwrap();
+        assert_eq!(credentials.user.as_deref(), Some("locks"));
+        assert_eq!((&*credentials.password, config.database), ("hunter2", 2));
     }
 
     /// The error of an unknown key lists all keys.

@@ -5,7 +5,7 @@ use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo};
 
 use super::{Fault, NamedServer, fault};
-use crate::transport::credentials::Account;
+use crate::transport::credentials::Credentials;
 
 impl NamedServer {
     /// The server that these settings describe.
@@ -59,7 +59,11 @@ impl NamedServer {
         }
         let server = Self {
             address,
-            account: Account::from(info),
+            credentials: Credentials::of(
+                settings.username().map(Into::into),
+                settings.password().map(Into::into),
+            ),
+            database: settings.db(),
             with_tls,
         };
         server.checked()

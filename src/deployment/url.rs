@@ -4,7 +4,7 @@
 use redis::{ConnectionAddr, IntoConnectionInfo};
 
 use super::{Fault, NamedServer, fault};
-use crate::transport::credentials::Account;
+use crate::transport::credentials::Credentials;
 
 const FORM: &str = "a URL has the form redis://[user:password@]host[:port][/database], with \
                     rediss:// for TLS, or redis+unix:///path/to/socket?user=..&pass=..&db=..; in a \
@@ -74,22 +74,16 @@ impl NamedServer {
                 ),
             }
         };
-        let Account {
-            username,
-            password,
-            database,
-        } = server.account;
-        let of_path = (database != 0).then(|| database.to_string());
+        let settings = info.redis_settings();
+        let user = one("user", settings.username().map(Into::into))?;
+        let password = one("pass", settings.password().map(Into::into))?;
+        let of_path = (settings.db() != 0).then(|| settings.db().to_string());
         let Ok(database) = one("db", of_path)?.unwrap_or("0".into()).parse() else {
             return fault("not readable", FORM);
         };
-        let account = Account {
-            username: one("user", username)?,
-            password: one("pass", password)?,
-            database,
-        };
         let server = Self {
-            account,
+            credentials: Credentials::of(user, password),
+            database,
             with_tls,
             ..server
         };
@@ -168,10 +162,11 @@ mod tests {
     #[test]
     fn parameters_mean_the_same_on_every_url() {
         let read = |url: &str| {
-            let found = NamedServer::of_url(url).unwrap().account;
-            (found.username, found.password, found.database)
+            let found = NamedServer::of_url(url).unwrap();
+            let credentials = found.credentials.map(|one| (one.user, one.password));
+            (credentials, found.database)
         };
-        let expected = (Some("ann".into()), Some("p&w d".into()), 3);
+        let expected = (Some((Some("ann".into()), "p&w d".into())), 3);
         for url in [
             "unix:///s?db=3&user=ann&pass=p%26w+d",
             "redis://h?db=3&user=ann&pass=p%26w+d",
@@ -182,6 +177,6 @@ mod tests {
         ] {
             assert_eq!(read(url), expected, "{url}");
         }
-        assert_eq!(read("redis://:@h?"), (None, None, 0));
+        assert_eq!(read("redis://:@h?"), (None, 0));
     }
 }

@@ -23,7 +23,7 @@ use crate::transport::server_error::ServerError;
 
 /// Which servers have which slots, how releases are published there, and the host of the server
 /// that replied.
-type Found<'a> = (Vec<Range>, Publish, &'a str);
+type Reported<'a> = (Vec<Range>, Publish, &'a str);
 
 impl Topology {
     /// Asks which servers have the locks. If another thread does so already, waits for its result.
@@ -46,7 +46,7 @@ impl Topology {
     }
 
     /// Asks the sentinels for the master of this name.
-    fn look_up_master(&self, name: &str, deadline: Moment) -> Result<Found<'_>, RouteError> {
+    fn look_up_master(&self, name: &str, deadline: Moment) -> Result<Reported<'_>, RouteError> {
         let mut command = redis::pipe();
         command.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME");
         command.arg(name);
@@ -66,7 +66,7 @@ impl Topology {
         &'a self,
         known: &'a [Arc<Server>],
         deadline: Moment,
-    ) -> Result<Found<'a>, RouteError> {
+    ) -> Result<Reported<'a>, RouteError> {
         let mut commands = redis::pipe();
         commands.cmd("CLUSTER").arg("SLOTS");
         commands.cmd("PUBSUB").arg("SHARDNUMSUB");
@@ -95,7 +95,7 @@ impl Topology {
         are_sentinels: bool,
         deadline: Moment,
         ask: impl Fn(&Node, Moment) -> RedisResult<Option<(Vec<Range>, Publish)>>,
-    ) -> Result<Option<Found<'a>>, RouteError> {
+    ) -> Result<Option<Reported<'a>>, RouteError> {
         let candidates = self.candidates(known);
         let (mut failures, mut unknown) = (Vec::new(), 0);
         for (index, &node) in candidates.iter().enumerate() {

@@ -74,9 +74,16 @@ impl Topology {
             Arc::new(Login::new(account, tls, limits, name, master_only))
         };
         let is_sentinel = matches!(config.deployment, Deployment::Sentinel { .. });
-        let own = login((credentials, config.account.database), name, is_sentinel);
+        let own = login((credentials, config.database), name, is_sentinel);
         let of_seeds = match is_sentinel {
-            true => login((config.sentinel_account.source(), 0), None, false),
+            true => login(
+                (
+                    CredentialSource::Fixed(config.sentinel_credentials.clone()),
+                    0,
+                ),
+                None,
+                false,
+            ),
             false => Arc::clone(&own),
         };
         let seeds = config.seeds.iter().cloned();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use redis::{Cmd, ConnectionInfo, RedisError};
+use redis::{Cmd, RedisError};
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -22,8 +22,8 @@ use crate::transport::log_in_error;
 /// [`credentials_provider`]: crate::LockClientBuilder::credentials_provider
 #[derive(Clone)]
 pub struct Credentials {
-    user: Option<String>,
-    password: String,
+    pub(crate) user: Option<String>,
+    pub(crate) password: String,
     until: Moment,
 }
 
@@ -56,6 +56,15 @@ impl Credentials {
         self
     }
 
+    /// Without a password, a connection does not log in.
+    pub(crate) fn of(user: Option<String>, password: Option<String>) -> Option<Self> {
+        let credentials = Self::password(password?);
+        Some(Self {
+            user,
+            ..credentials
+        })
+    }
+
     /// The command that logs in with them.
     pub(super) fn log_in(&self) -> Cmd {
         let mut auth = redis::cmd("AUTH");
@@ -69,7 +78,7 @@ impl Credentials {
     }
 
     /// The user and the password are the same.
-    fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         (&self.user, &self.password) == (&other.user, &other.password)
     }
 
@@ -113,16 +122,10 @@ pub(crate) enum CredentialSource {
 /// The function of the program that returns credentials. Clients from one builder share it.
 pub(crate) type Provide = Arc<dyn Fn() -> Result<Credentials, Cause> + Send + Sync>;
 
-/// The function of the program, and what it has returned to one client.
-pub(crate) struct Provider {
-    pub(super) provide: Provide,
-    pub(super) provided: Arc<Provided>,
-}
-
 /// What a provider has returned, and when it is called next.
 #[derive(Debug)]
 pub(crate) struct Provided {
-    state: Mutex<State>,
+    state: Mutex<ProvidedState>,
     changed: Condvar,
 }
 
@@ -142,7 +145,7 @@ pub(super) struct Usable {
 /// * A log-in that was refused asks for a call only if none has ended since it took its
 ///   credentials, and waits only for a call that ends after that.
 #[derive(Debug)]
-struct State {
+struct ProvidedState {
     last: Option<Credentials>,
     /// A server has refused the last ones.
     is_refused: bool,
@@ -188,25 +191,11 @@ impl CredentialSource {
     }
 }
 
-impl Provider {
-    /// For one client.
-    pub(crate) fn new(provide: &Provide) -> Self {
-        Self {
-            provide: Arc::clone(provide),
-            provided: Arc::default(),
-        }
-    }
-
-    pub(crate) fn source(&self) -> CredentialSource {
-        CredentialSource::Provided(Arc::clone(&self.provided))
-    }
-}
-
 impl Default for Provided {
     /// The first call is due.
     fn default() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(ProvidedState {
                 last: None,
                 is_refused: false,
                 failure: None,
@@ -333,43 +322,6 @@ impl Provided {
         drop(state);
         self.changed.notify_all();
         is_calling
-    }
-}
-
-/// The user, the password and the database of a connection, as the settings have them.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) username: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) database: i64,
-}
-
-impl From<&ConnectionInfo> for Account {
-    fn from(server: &ConnectionInfo) -> Self {
-        let settings = server.redis_settings();
-        Self {
-            username: settings.username().map(Into::into),
-            password: settings.password().map(Into::into),
-            database: settings.db(),
-        }
-    }
-}
-
-impl Account {
-    /// The credentials of its connections. Without a password, these do not log in.
-    pub(crate) fn source(&self) -> CredentialSource {
-        let password = self.password.clone();
-        CredentialSource::Fixed(password.map(|password| Credentials {
-            user: self.username.clone(),
-            ..Credentials::password(password)
-        }))
-    }
-}
-
-/// Shows no secret.
-impl fmt::Debug for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").finish_non_exhaustive()
     }
 }
 

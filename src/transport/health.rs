@@ -20,12 +20,12 @@ const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known of a server from the requests that were sent to it.
 #[derive(Debug, Default)]
-pub(crate) struct Health(Mutex<State>);
+pub(crate) struct Health(Mutex<HealthState>);
 
 /// Its mutex protects this invariant: of all threads that come after a pause of the circuit
 /// breaker, one sends a request.
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     trust: Trust,
     /// When the topology said last that the locks are on this server.
     confirmed_at: Moment,
@@ -56,7 +56,7 @@ enum Trust {
     Broken,
 }
 
-impl State {
+impl HealthState {
     /// Begins a pause of the circuit breaker. A request that fails during one does not prolong it.
     fn pause_again(&mut self, now: Moment) {
         if std::mem::take(&mut self.probing) || now >= self.until {

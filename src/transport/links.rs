@@ -44,19 +44,19 @@ pub(crate) struct Links {
     limits: Limits,
     whose: Purpose,
     /// Its mutex protects: two callers do not take the same idle link.
-    state: Mutex<State>,
+    state: Mutex<LinksState>,
     /// Locked by the thread that opens a link, so that there are never more than the limit.
     opening: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LinksState {
     links: Vec<Arc<Link>>,
     /// When the last attempt to open a link failed, and why. `None` after a success.
     failed: Option<(Moment, RedisError)>,
 }
 
-impl State {
+impl LinksState {
     /// Why a link could not be opened since this moment.
     fn failed_since(&self, since: Moment) -> Option<&RedisError> {
         let (at, error) = self.failed.as_ref()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::base::callback_thread::CallbackThread;
 use crate::base::clock::Moment;
 use crate::observe::{Observer, tell};
-use crate::transport::credentials::{Credentials, Provided, Provider, Usable};
+use crate::transport::credentials::{Credentials, Provide, Provided, Usable};
 use crate::transport::link::Outcome;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
@@ -27,24 +27,25 @@ impl ProviderThread {
     /// `servers` returns those that have open links. The replies to a log-in on them are awaited
     /// for this `timeout`.
     pub(crate) fn start(
-        provider: Provider,
+        provide: Provide,
+        provided: Arc<Provided>,
         observer: &Observer,
         timeout: Duration,
         servers: impl Fn() -> Vec<Arc<Server>> + Send + 'static,
     ) -> io::Result<Self> {
-        let provided = Arc::clone(&provider.provided);
+        let of_thread = Arc::clone(&provided);
         let thread = CallbackThread::start(|done| {
             observer.queue.spawn("leasehold-credentials", move || {
                 let _done = done;
-                while provider.provided.begin_call() {
+                while of_thread.begin_call() {
                     if let Some(Usable {
                         credentials,
                         is_new,
                         calls,
-                    }) = call(&provider)
+                    }) = call(&provide, &of_thread)
                         && log_in(&credentials, is_new, servers(), timeout)
                     {
-                        provider.provided.refused(calls);
+                        of_thread.refused(calls);
                     }
                 }
             })
@@ -70,9 +71,9 @@ impl Drop for ProviderThread {
 }
 
 /// Calls the provider, and logs a failure.
-fn call(provider: &Provider) -> Option<Usable> {
+fn call(provide: &Provide, provided: &Provided) -> Option<Usable> {
     // The text of its error is code of the program, too.
-    let called = || (provider.provide)().map_err(|error| error.to_string());
+    let called = || provide().map_err(|error| error.to_string());
     let result = match catch_unwind(AssertUnwindSafe(called)) {
         Ok(result) => result.map_err(|error| format!("the credentials provider failed: {error}")),
         Err(_) => Err("the credentials provider panicked".into()),
@@ -81,7 +82,7 @@ fn call(provider: &Provider) -> Option<Usable> {
         let failure = failure.clone();
         tell(move || tracing::warn!(failure, "the last credentials stay in use"));
     }
-    provider.provided.end_call(result)
+    provided.end_call(result)
 }
 
 /// Logs in again on all open links. True if a server refuses that: its links keep the log-in that

@@ -41,7 +41,7 @@ pub(crate) struct Socket {
 /// What the thread that reads needs.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    limits: Limits,
+    limits: ReadLimits,
     /// Nothing was read yet, so the server may turn out to require TLS.
     may_require_tls: bool,
     /// Bytes of TLS.
@@ -50,7 +50,7 @@ pub(crate) struct Reading {
 
 /// What limits the reads.
 #[derive(Debug, Default)]
-struct Limits {
+struct ReadLimits {
     /// The timeout that the system has for reads; zero if it is not set. Setting it is a system
     /// call, so it is set again only if it would end too late; if it ends too early, the read is
     /// repeated. So a read that waits for a reply is one system call.
@@ -192,7 +192,7 @@ impl Socket {
 
     fn read_bytes(
         &self,
-        Limits { timeout, late }: &mut Limits,
+        ReadLimits { timeout, late }: &mut ReadLimits,
         buffer: &mut [u8],
         deadline: Moment,
     ) -> io::Result<usize> {
