@@ -53,6 +53,12 @@ impl Moment {
         self.since(Self::now())
     }
 
+    /// The time for one of this number of attempts, of which each has an equal share of what is left
+    /// until this moment.
+    pub(crate) fn share(self, attempts: usize) -> Duration {
+        self.left() / u32::try_from(attempts).unwrap_or(u32::MAX).max(1)
+    }
+
     /// What is left of the current period, if periods of this length follow each other from the
     /// start of the clock. Never zero.
     pub(crate) fn left_of(self, period: Duration) -> Duration {

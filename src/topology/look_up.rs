@@ -99,12 +99,10 @@ impl Topology {
         let candidates = self.candidates(known);
         let (mut failures, mut unknown) = (Vec::new(), 0);
         for (index, &node) in candidates.iter().enumerate() {
-            let left = deadline.left();
-            if left.is_zero() {
+            if deadline.is_past() {
                 break;
             }
-            let untried = u32::try_from(candidates.len() - index).unwrap_or(u32::MAX);
-            let time = (left / untried).min(self.timeout);
+            let time = deadline.share(candidates.len() - index).min(self.timeout);
             match ask(node, Moment::now().after(time)) {
                 Ok(Some((ranges, publish))) => return Ok(Some((ranges, publish, node.host()))),
                 Ok(None) => unknown += 1,

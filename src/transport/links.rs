@@ -174,9 +174,9 @@ impl Links {
         let share = || all().find_map(|links| links.choose(requests, Moment::now(), true));
         let tests: Vec<Sent> = all().flat_map(Self::test).collect();
         let shared = share().or_else(|| {
-            let untried = (1..=u32::try_from(tests.len()).unwrap_or(u32::MAX)).rev();
+            let untried = (1..=tests.len()).rev();
             tests.iter().zip(untried).find_map(|(test, untried)| {
-                test.wait(Moment::now().after(until.left() / untried), Duration::MAX);
+                test.wait(Moment::now().after(until.share(untried)), Duration::MAX);
                 let has_replied = test.pending.is_over() && test.link.is_usable();
                 let link = has_replied.then(|| Arc::clone(&test.link));
                 link.inspect(|link| link.choose(requests)).or_else(share)

@@ -98,13 +98,13 @@ fn log_in(
     timeout: Duration,
 ) -> bool {
     let until = Moment::now().after(timeout);
-    let untried = (1..=u32::try_from(servers.len()).unwrap_or(u32::MAX)).rev();
+    let untried = (1..=servers.len()).rev();
     let (refusing, others): (Vec<_>, Vec<_>) =
         servers
             .into_iter()
             .zip(untried)
             .partition(|(server, untried)| {
-                let time = until.left() / *untried;
+                let time = until.share(*untried);
                 !server.open_links().is_empty() && server.node.refuses(credentials, time)
             });
     let now = Moment::now();

@@ -277,8 +277,8 @@ fn connect(
         ConnectionAddr::Tcp(..) => {
             let mut failure = io::Error::from(ErrorKind::AddrNotAvailable);
             for (index, &address) in resolved.iter().enumerate() {
-                let untried = u32::try_from(resolved.len() - index).unwrap_or(u32::MAX);
-                match connect_tcp(address.into(), deadline.left() / untried) {
+                let time = deadline.share(resolved.len() - index);
+                match connect_tcp(address.into(), time) {
                     Ok(socket) => return Ok(socket),
                     Err(error) => failure = error,
                 }
