@@ -2,12 +2,12 @@
 
 use rexpect::session::PtyReplSession;
 
-use super::{Over, delete, text, time_to_live};
+use super::Over;
 use crate::locks::keys;
 use crate::program::PATH;
 use crate::support::process::{is_stopped, signal};
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, throughout};
+use crate::support::timing::{A_WHILE, SOON, eventually, throughout};
 
 const ECHO: &str = "echo on; while read line; do echo \"got $line\"; done; exit 3";
 
@@ -116,10 +116,6 @@ impl Shell {
         self.status(expected);
         assert!(keys(&self.server).is_empty());
     }
-
-    pub fn is_locked(&self) -> bool {
-        time_to_live(&self.server, "k") > 0
-    }
 }
 
 #[test]
@@ -135,22 +131,6 @@ fn the_command_reads_what_is_typed() {
     shell.asks("hello", "got hello");
     shell.control('d');
     shell.status(0);
-}
-
-#[test]
-fn an_interactive_shell_is_a_command_as_every_other() {
-    let mut shell = Shell::start();
-    shell.asks(
-        &format!("PS1='inner> ' '{PATH}' run k -- bash --norc -i"),
-        "inner> ",
-    );
-    // Before that it is the shell that the key meets.
-    shell.asks("sh -c 'echo asleep; exec sleep 100'", "asleep");
-    shell.control('c');
-    shell.hear("inner> ");
-    shell.asks("echo $LEASEHOLD_KEY is mine", "k is mine");
-    shell.say("exit 4");
-    shell.status(4);
 }
 
 /// The terminal sends the signal to `leasehold` and to the command, which gets it once.
@@ -181,31 +161,6 @@ fn a_signal_for_leasehold_alone_reaches_the_command() {
     let [leasehold] = shell.hear_pids();
     signal(leasehold, "TERM");
     shell.ends(5);
-}
-
-#[test]
-fn a_command_whose_lock_is_lost_is_ended() {
-    let mut shell = Shell::start();
-    shell.run("echo on; exec sleep 100");
-    delete(&shell.server, "k");
-    shell.hear("its key was deleted");
-    shell.status(76);
-}
-
-/// Nothing renews the lock while `leasehold` is stopped.
-#[test]
-fn a_command_that_was_stopped_for_longer_than_its_lease_is_ended() {
-    let mut shell = Shell::start();
-    let lease = text(LEASE.get());
-    shell.asks(
-        &format!("'{PATH}' run --lease {lease} k -- sh -c 'echo on; exec sleep 100'"),
-        "on",
-    );
-    shell.suspend();
-    eventually("the end of the lease", || !shell.is_locked());
-    shell.say("fg");
-    shell.hear("was lost");
-    shell.status(76);
 }
 
 /// What is typed comes to its group.
@@ -250,17 +205,4 @@ fn a_command_that_is_stopped_goes_on_later() {
         shell.control('d');
         shell.ends(status);
     }
-}
-
-#[test]
-fn a_background_job_reports_a_loss_also_with_tostop() {
-    let mut shell = Shell::start();
-    shell.does("stty tostop");
-    // Not verbose: it is to have written nothing before.
-    shell.say("run 'exec sleep 100 >/dev/null 2>&1' &");
-    eventually("the lock", || shell.is_locked());
-    shell.prompts();
-    delete(&shell.server, "k");
-    shell.hear("its key was deleted");
-    shell.says_status("wait %1; ", 76);
 }
