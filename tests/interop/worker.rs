@@ -82,7 +82,6 @@ fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     let name = match error.downcast_ref() {
         Some(Error::Lost { .. }) => "Lost: ",
         Some(Error::NotHeld { .. }) => "NotHeld: ",
-        Some(Error::WrongType { .. }) => "WrongType: ",
         _ => "",
     };
     format!("{name}{error}")

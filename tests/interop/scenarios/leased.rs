@@ -14,7 +14,6 @@ pub fn checks() -> Vec<Check> {
         Check::both_ways("leased", "one number of permits", counting),
         Check::both_ways("leased", "wake-up", wake_up),
         Check::both_ways("leased", "death of a process", death),
-        Check::once("leased", "a renewed permit of Rust", renewal),
         Check::once("leased", "4 + 4 threads and 3 permits", share_permits),
     ]
 }
@@ -104,22 +103,4 @@ fn death(cast: Cast<'_>) -> Outcome {
     let release = format!("leased-release {name} {}", acquired.result);
     cast.waiter.expect(&release, "true")?;
     Ok(format!("free after {after:.1?}, lease {LEASE:?}"))
-}
-
-/// For three leases.
-fn renewal(Cast { stage, .. }: Cast<'_>) -> Outcome {
-    let name = unique("leased");
-    let (holder, waiter) = (stage.rust.thread(1), stage.java.thread(1));
-    holder.expect(&format!("leased-set {name} 1"), "true")?;
-    let id = permit(holder, &name, 0)?;
-    let start = Instant::now();
-    let mut attempts = 0;
-    while start.elapsed() < 3 * LEASE {
-        waiter.expect(&format!("leased-try {name} 50 {}", long()), "null")?;
-        attempts += 1;
-    }
-    holder.expect(&format!("leased-release {name} {id}"), "true")?;
-    let id = permit(waiter, &name, long())?;
-    waiter.expect(&format!("leased-release {name} {id}"), "true")?;
-    Ok(format!("{attempts} attempts of Java refused in 3 leases"))
 }

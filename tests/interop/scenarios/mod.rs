@@ -8,7 +8,6 @@ mod latch;
 mod leased;
 mod locks;
 mod multi;
-mod other_kinds;
 mod permits;
 mod read_write;
 
@@ -42,7 +41,6 @@ pub fn all() -> Vec<Check> {
         leased::checks(),
         latch::checks(),
         multi::checks(),
-        other_kinds::checks(),
     ];
     groups.into_iter().flatten().collect()
 }
