@@ -6,6 +6,17 @@
 //! seed may be needed: a scenario takes seconds, and most bugs show in many. All copies have one
 //! target directory, so that cargo compiles only what the bug changes. It is not that of the other
 //! tests: there, cargo would take the packages of the copy for those of the source.
+//!
+//! Some rules are not here, because their loss shows in few runs of the simulation or in none. They
+//! have tests of their own:
+//!
+//! | rule | test |
+//! |---|---|
+//! | dead places of a fair queue end together, and those of Redisson stay | `it::fair` |
+//! | the first client that lives listens to releases of Redisson | `it::line::redisson` |
+//! | conditions: the order of steps, late copies, notifications that go on | `it::condition` |
+//! | a wait for several links sees replies that other threads took | `transport::link::tests` |
+//! | a call for several names does not keep the first for long | `it::multi` |
 
 #[path = "planted/bugs.rs"]
 mod bugs;
@@ -171,47 +182,10 @@ mod left_out {
 #[test]
 fn every_bug_can_be_planted() {
     let found = bug::EDITS.iter().chain(row::EDITS).chain(left_out::EDITS);
-    for edit in found.chain(&NOT_FOUND).copied().flatten() {
+    for edit in found.copied().flatten() {
         edit.apply(&read(&repository().join(edit.file)));
     }
 }
-
-/// What the simulation does not find, and why. It finds `NOT_ASKED_AFTER_CONFIRMATION` for locks,
-/// but not for semaphores: in none of 7 runs with 20 million steps each.
-const NOT_FOUND: [&[Edit]; 15] = [
-    // The client begins to wait again in the tenth of a millisecond in which its leave is under
-    // way. Its next look finds that it has lost its place, within three seconds, as documented.
-    rules::ONLY_IF_CALLED_IGNORED,
-    // Found in few runs of the program `few`, after 3 million steps or not in 16: two clients have
-    // to answer in the other order, in a tenth of a millisecond.
-    rules::MARK_DROPPED,
-    rules::PROBED_BESIDE_CALLED,
-    // Found in few runs: five clients have to die together that are the first ones in the queue.
-    rules::ONE_AT_A_TIME,
-    // A look lets the first client listen while a client of Redisson holds the lock. Only after two
-    // others have died does it not listen before. Then it waits for up to two seconds after the
-    // release, as documented. `it::line::redisson` has these rules.
-    redisson_rules::REDISSON_NOT_SEEN,
-    redisson_rules::FIRST_NOT_PROBED,
-    // Not found in 7 runs with 20 million steps each.
-    redisson_rules::REDISSON_REMOVED,
-    // An earlier build found it after 2 million steps, this one not in 60 million.
-    rows::NAMES_KEPT,
-    // An earlier build found it after 6 million steps, a later one not in 20 million.
-    rules::PERMITS_WITHOUT_CHAIN,
-    // Another thread has to take a reply between two steps of the one that waits. The program
-    // `majority` with few connections reaches that. But in a calm, the reply of the next server
-    // ends the sleep, and in a storm, a call may take a command timeout.
-    rows::OVER_BEFORE_THE_WAIT,
-    // What is lost by a failure of a wait for a condition is made up for by the next notification
-    // or the end of a place, and the checker does not count the notifications of storms, in which
-    // there are failures. The model of conditions has these rules.
-    condition_rules::RELEASED_FIRST,
-    condition_rules::COPIES_LEFT,
-    condition_rules::NOT_PASSED_ON,
-    condition_rules::TAKEN_ON_FAILURE,
-    condition_rules::ORPHANS_TAKE,
-];
 
 #[test]
 #[ignore = "soak"]

@@ -19,7 +19,6 @@
 mod calls;
 mod check;
 mod client;
-mod condition;
 mod link;
 mod local;
 mod promises;

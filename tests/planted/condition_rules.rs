@@ -4,65 +4,6 @@ use crate::bugs::Edit;
 
 const CONDITION: &str = "src/engine/condition.rs";
 
-/// A thread releases the lock, and then puts its waiter into the queue.
-pub const RELEASED_FIRST: &[Edit] = &[
-    Edit::new(
-        "lua/condition_wait.lua",
-        "refusal_of(KEYS[1], ARGV[1], queue, places)",
-        "type_error(queue, places)",
-    ),
-    Edit::new(
-        CONDITION,
-        r"        let (place, lost_copies) = waiter.enter(&self.key, hold)?;
-",
-        "",
-    ),
-    Edit::new(
-        CONDITION,
-        r"        if let Err(error @ Error::Lost { .. }) = release.run(|| core.budget_to_unlock()) {
-",
-        r"        let released = release.run(|| core.budget_to_unlock());
-        let (place, lost_copies) = waiter.enter(&self.key, hold)?;
-        if let Err(error @ Error::Lost { .. }) = released {
-",
-    ),
-];
-
-/// Late copies of the first request are not followed by the end of the place.
-pub const COPIES_LEFT: &[Edit] = &[Edit::new(
-    CONDITION,
-    "lost_copies.compensate(&pass);",
-    "drop(lost_copies);",
-)];
-
-/// The notification of a waiter that dies or gives up is dropped.
-pub const NOT_PASSED_ON: &[Edit] = &[
-    Edit::new(
-        "lua/shared/waiters.lua",
-        "count = count + 1 - redis.call('zrem', queue, waiter)",
-        "redis.call('zrem', queue, waiter)",
-    ),
-    Edit::new(
-        "lua/condition_end.lua",
-        "reply == 2 and ARGV[2] == '1' and 1 or 0",
-        "0",
-    ),
-];
-
-/// A thread that cannot acquire the lock takes its notification.
-pub const TAKEN_ON_FAILURE: &[Edit] = &[Edit::new(
-    CONDITION,
-    "held.as_ref().map_or(Intent::Pass, |()| Intent::Take)",
-    "held.as_ref().map_or(Intent::Take, |()| Intent::Take)",
-)];
-
-/// After a wait whose time is over, the background takes the notification of its place.
-pub const ORPHANS_TAKE: &[Edit] = &[Edit::new(
-    CONDITION,
-    "self.end_later(if is_notified { end } else { pass });",
-    "self.end_later(if is_notified || intent == Intent::Take { end } else { pass });",
-)];
-
 /// A wait whose time is over reports that, whether it was notified or not.
 pub const TIME_BELIEVED: &[Edit] = &[Edit::new(
     CONDITION,

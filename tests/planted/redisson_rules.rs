@@ -6,7 +6,6 @@ use crate::bugs::Edit;
 const SLEEP: &str = "src/engine/acquire/sleep.rs";
 const ACQUISITION: &str = "src/engine/acquire/acquisition.rs";
 const FAIR_ACQUIRE: &str = "lua/fair_acquire.lua";
-const LINE_LOOK: &str = "lua/line_look.lua";
 const PERMIT_LINE: &str = "lua/shared/permit_line.lua";
 const READ_WRITE_ACQUIRE: &str = "lua/read_write_acquire.lua";
 
@@ -41,16 +40,6 @@ pub const RANK_STALE: &[Edit] = &[
         "} else if *self.listens.get_or_insert(held.listens) {",
     ),
 ];
-
-/// A look does not let the first client listen to the releases of clients of Redisson.
-pub const REDISSON_NOT_SEEN: &[Edit] = &[Edit::new(
-    LINE_LOOK,
-    "return not listens and -1 or nil",
-    "return nil",
-)];
-
-/// A look at a lock that a client of Redisson holds does not find out whether the first client lives.
-pub const FIRST_NOT_PROBED: &[Edit] = &[Edit::new(LINE_LOOK, "or foreign and place ~= ''", "")];
 
 /// A reader that waits enters before another one that was called.
 pub const PASSES_CALLED_READER: &[Edit] = &[Edit::new(
@@ -89,13 +78,6 @@ pub const DUTY_KEPT: &[Edit] = &[Edit::new(
         choose_listener(lock, head, publish)
     end",
     "",
-)];
-
-/// Places of Redisson in the queue of a fair lock are removed as those of dead clients, too.
-pub const REDISSON_REMOVED: &[Edit] = &[Edit::new(
-    "lua/shared/fair_head.lua",
-    "channels and is_ours(head) and end_ms % 1 >= LISTENED",
-    "channels and (not is_ours(head) or end_ms % 1 >= LISTENED)",
 )];
 
 /// A place behind one of Redisson ends as any other.

@@ -6,17 +6,6 @@ use crate::rules;
 const ACQUISITION: &str = "src/engine/acquire/acquisition.rs";
 const LINE: &str = "lua/shared/line.lua";
 
-/// A thread that waits for several links does not look at one whose replies another thread takes
-/// meanwhile, and sleeps for a command timeout.
-pub const OVER_BEFORE_THE_WAIT: &[Edit] = &[Edit::new(
-    "src/transport/link/sent.rs",
-    r"        .map(|one| (one, one.begin_wait(Some(&waker))))
-",
-    r"        .filter(|one| !one.pending.is_over())
-        .map(|one| (one, one.begin_wait(Some(&waker))))
-",
-)];
-
 /// A call whose last request has no reply leaves its place, which no thread answers for.
 pub const GHOSTS: &[Edit] = &[
     rules::CALL_IGNORED[0],
@@ -47,13 +36,6 @@ pub const DEAF_CLIENTS: &[Edit] = &[Edit::new(
     "src/subscriber/mod.rs",
     "self.context.any_deaf.load(Ordering::Relaxed)\n",
     "!self.context.any_deaf.load(Ordering::Relaxed) && key.key().is_empty()\n",
-)];
-
-/// A call for several locks keeps some of them for as long as it waits for another one.
-pub const NAMES_KEPT: &[Edit] = &[Edit::new(
-    "src/composite/several.rs",
-    "let due = Moment::now().after(patience.min(self.longest_patience()));",
-    "let due = Moment::NEVER.before(patience.min(self.longest_patience()));",
 )];
 
 /// After the lease of a dead holder, the client that asks first gets the lock.

@@ -63,15 +63,6 @@ pub const LEAVES_SILENTLY: &[Edit] = &[Edit::new(
     "return holder and not is_of_this_library(holder) and",
 )];
 
-/// A client that is called and does not wait removes its place whatever its state.
-pub const ONLY_IF_CALLED_IGNORED: &[Edit] = &[Edit::new(
-    "lua/line_leave.lua",
-    r"if ARGV[2] == '1' then
-    local first",
-    r"if ARGV[2] == '' then
-    local first",
-)];
-
 /// A client that is called and does not wait keeps its place.
 pub const CALL_IGNORED: &[Edit] = &[Edit::new(
     "src/subscriber/thread.rs",
@@ -214,13 +205,6 @@ pub const CHAIN_BROKEN: &[Edit] = &[Edit::new(
     "",
 )];
 
-/// A reader that is granted the lock removes the mark of a writer.
-pub const MARK_DROPPED: &[Edit] = &[Edit::new(
-    LINE,
-    "elseif heard == 0 and called and not only_reader then",
-    "elseif heard == 0 and called then",
-)];
-
 /// The first place leaves a lock that readers hold, and does not call the next one.
 pub const LEAVES_READERS_SILENTLY: &[Edit] = &[
     Edit::new(
@@ -270,13 +254,6 @@ pub const PERMITS_NOT_PROBED: &[Edit] = &[Edit::new(
     "elseif not fits then",
 )];
 
-/// A client is probed although others are called.
-pub const PROBED_BESIDE_CALLED: &[Edit] = &[Edit::new(
-    PERMIT_LINE,
-    "(next == place or called[1] or was_probed(head))",
-    "(next == place or was_probed(head))",
-)];
-
 /// A client that needs more than are free always keeps those behind it waiting.
 pub const NEVER_PASSED: &[Edit] = &[Edit::new(
     PERMIT_LINE,
@@ -299,16 +276,6 @@ pub const PERMITS_BARGE: &[Edit] = &[Edit::new(
     "if free < needed or not head or free >= needed then",
 )];
 
-/// A client that takes permits does not call the next ones.
-pub const PERMITS_WITHOUT_CHAIN: &[Edit] = &[Edit::new(
-    PERMIT_LINE,
-    r"if free > 0 then
-            call_before(lock, head, '', free, publish)
-        end
-        return head.called[1] ~= nil",
-    "return head.called[1] ~= nil",
-)];
-
 /// A called client has any time to answer.
 pub const LATE_PERMITS_KEPT: &[Edit] = &[Edit::new(
     PERMIT_LINE,
@@ -323,17 +290,4 @@ pub const UNMARKED_PLACES_REMOVED: &[Edit] = &[Edit::new(
     FAIR_HEAD,
     "channels and is_ours(head) and end_ms % 1 >= LISTENED",
     "channels and is_ours(head)",
-)];
-
-/// A script removes one place.
-pub const ONE_AT_A_TIME: &[Edit] = &[Edit::new(
-    FAIR_HEAD,
-    r"redis.call('zrem', ends, head)
-    end
-end",
-    r"redis.call('zrem', ends, head)
-        head = redis.call('lindex', queue, 0)
-        return head, head and tonumber(redis.call('zscore', ends, head) or 0)
-    end
-end",
 )];

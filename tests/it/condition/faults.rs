@@ -27,9 +27,13 @@ impl Proxied {
 
     /// With ten leases, no place ends by its time during the test.
     pub fn with_lease(lease: Duration) -> Self {
+        Self::lingering(lease, Duration::ZERO)
+    }
+
+    pub fn lingering(lease: Duration, linger: Duration) -> Self {
         let (proxied, name) = (ProxiedServer::new(), unique("condition"));
         let builder = proxied.builder(SLIP.get()).watchdog_lease(lease);
-        let ours = builder.build().expect("the settings are valid");
+        let ours = builder.linger(linger).build().unwrap();
         Self {
             place: Place::of(&ours, &name),
             other: Place::of(&proxied.rival(), &name),

@@ -48,3 +48,16 @@ fn a_thread_that_waits_again_is_notified_although_its_old_place_was_not_ended() 
         eventually("no place", || test.places() == 0);
     });
 }
+
+/// The thread holds the lock again, by the same grant. So the copy makes another place.
+#[test]
+fn a_copy_that_arrives_after_the_wait_leaves_no_place() {
+    let test = Proxied::lingering(LEASE.get() * 10, LEASE.get() * 2);
+    let gate = test.proxied.hold_back_once("condition_wait");
+    let guard = test.place.lock.acquire().unwrap();
+    assert!(!test.place.condition.wait_for(A_WHILE.get()).unwrap());
+    gate.open();
+    eventually("the first copy", || gate.passed() == 1);
+    test.await_no_place();
+    guard.unlock().unwrap();
+}
