@@ -1,7 +1,6 @@
 //! The fair lock: the order of clients, and their places in Redis.
 
 mod dead;
-mod giving_up;
 mod long;
 mod mixed;
 
@@ -181,4 +180,24 @@ fn the_bytes_are_those_of_redisson() {
         waiting.join().unwrap().unwrap();
     });
     assert!(guard.unlock().is_err());
+}
+
+/// Redis refuses the next request of a waiting thread, and still replies.
+#[test]
+fn a_wait_that_is_refused_leaves_the_queue() {
+    let server = Server::start();
+    let (holder, other) = (client(&server.url()), client(&server.url()));
+    let held = holder.fair_lock("lock").acquire().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| other.fair_lock("lock").acquire().map(drop));
+        await_places(&server, 1);
+        // Both at once, so that the waiting thread does not find the lock free.
+        let mut replaced = redis::pipe();
+        let replaced = replaced.atomic().del("lock").hset("lock", "mode", "read");
+        replaced.exec(&mut server.connection()).unwrap();
+        let refused = within(SOON.get(), "the refusal", || waiting.join().unwrap());
+        assert_matches!(refused, Err(Error::WrongType { .. }));
+        assert_eq!(places(&server), [""; 0]);
+    });
+    assert!(held.unlock().is_err());
 }

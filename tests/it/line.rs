@@ -1,16 +1,15 @@
 //! The line of a lock: a release calls one of the waiting clients.
+//!
+//! The simulation has clients that die or do not answer while they wait, and lines that are lost.
 
 use redis::Commands;
 
 use crate::support::prelude::*;
 
 mod redisson;
-mod silent;
 mod strangers;
 mod threads;
-
-/// For how long a free lock is reserved for the client that was called.
-pub const RESERVED: u64 = 500;
+mod unusable;
 
 /// An owner id of Redisson.
 pub const JAVA: &str = "5cbc2e8c-0b0c-4c5e-9c0e-7d6d0a3a8d11:57";
@@ -45,16 +44,12 @@ pub fn listen(server: &Server, channels: &[String]) -> Connection {
     connection
 }
 
-/// Adds the places of clients that never answer: their processes are stopped, or their hosts have
-/// vanished without closing their connections.
-pub fn add_silent(server: &Server, name: &str, number: usize) -> Connection {
-    let channels = (0..number).map(|at| format!("redisson_lock__channel:silent:{at}"));
-    let channels: Vec<String> = channels.collect();
-    let connection = listen(server, &channels);
-    channels
-        .iter()
-        .for_each(|channel| add_place(server, name, channel));
-    connection
+/// Adds the place of a client that never answers: its process is stopped, or its host has vanished
+/// without closing its connections.
+fn add_silent(server: &Server, name: &str) -> Connection {
+    let channel = "redisson_lock__channel:silent".to_owned();
+    add_place(server, name, &channel);
+    listen(server, &[channel])
 }
 
 type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
@@ -106,95 +101,16 @@ fn clients_get_a_lock_in_their_order_by_few_requests_each() {
 }
 
 #[test]
-fn places_of_dead_clients_delay_no_other_client() {
-    for (holder, waiter) in KINDS {
-        let server = Server::start();
-        let name = unique("dead");
-        let held = hold_by(holder, &client(&server.url()), &name);
-        let lock = waiter(&client(&server.url()), &name);
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| lock.lock());
-            eventually("it to wait", || is_waiting(&server, &name, 1));
-            for number in 0..20 {
-                add_place(
-                    &server,
-                    &name,
-                    &format!("redisson_lock__channel:dead:{number}"),
-                );
-            }
-            held.unlock().unwrap();
-            within(millis(100) + SLIP.get(), "the call", || {
-                waiting.join().unwrap().unwrap();
-            });
-            assert!(places(&server, &name).is_empty());
-        });
-    }
-}
-
-#[test]
-fn a_client_that_does_not_answer_loses_its_place() {
-    for (holder, waiter) in [KINDS[0], KINDS[2]] {
-        let server = Server::start();
-        let name = unique("mute");
-        let held = hold_by(holder, &client(&server.url()), &name);
-        let lock = waiter(&client(&server.url()), &name);
-        let _silent = add_silent(&server, &name, 1);
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| lock.lock());
-            eventually("it to wait", || is_waiting(&server, &name, 2));
-            held.unlock().unwrap();
-            let start = Instant::now();
-            let third = waiter(&client(&server.url()), &name);
-            assert!(
-                !third.try_lock(millis(50), Lease::RENEWED).unwrap(),
-                "it is reserved"
-            );
-            within(millis(RESERVED * 6) + SLIP.get(), "the lock", || {
-                waiting.join().unwrap().unwrap();
-            });
-            assert!(start.elapsed() >= Duration::from_millis(RESERVED - 50));
-            assert!(places(&server, &name).is_empty());
-        });
-    }
-}
-
-#[test]
 fn a_call_that_does_not_wait_may_take_a_lock_that_is_reserved() {
     for (holder, waiter) in KINDS {
         let server = Server::start();
         let name = unique("reserved");
         let held = hold_by(holder, &client(&server.url()), &name);
-        let _silent = add_silent(&server, &name, 1);
+        let _silent = add_silent(&server, &name);
         held.unlock().unwrap();
         let other = waiter(&client(&server.url()), &name);
         assert!(other.try_lock(millis(0), Lease::RENEWED).unwrap());
         assert_eq!(places(&server, &name).len(), 1, "the other keeps its place");
-    }
-}
-
-/// The client listens for its other locks, too, so a message reaches it.
-#[test]
-fn a_client_that_is_called_although_no_thread_waits_leaves_the_line() {
-    for (holder, waiter) in KINDS {
-        let server = Server::start();
-        let name = unique("left");
-        let called = client(&server.url());
-        let busy = client(&server.url());
-        let held = hold_by(holder, &busy, &name);
-        assert!(
-            !waiter(&called, &name)
-                .try_lock(A_WHILE.get(), Lease::RENEWED)
-                .unwrap()
-        );
-        assert!(
-            places(&server, &name).is_empty(),
-            "it has left the line when it gave up"
-        );
-        let control: Vec<String> = server.ask(redis::cmd("PUBSUB").arg("CHANNELS"));
-        assert_eq!(control.len(), 1, "of the client that has waited");
-        add_place(&server, &name, &control[0]);
-        held.unlock().unwrap();
-        eventually("it to leave", || places(&server, &name).is_empty());
     }
 }
 
@@ -273,44 +189,38 @@ fn the_first_two_clients_listen_to_a_holder_of_redisson() {
     }
 }
 
-/// As before there were lines: each release wakes all of them.
+/// Many clients that wait for a lock send few requests while another client holds it. They begin and
+/// end one after another, so that other tests have the processors, too.
 #[test]
-fn without_permission_for_the_line_all_clients_are_woken_and_there_is_one_warning() {
-    logs::keep();
+#[ignore = "waits for a minute"]
+fn many_waiting_clients_send_few_requests() {
+    const CROWD: usize = 1_000;
+    const APART: Duration = Duration::from_millis(15);
     let server = Server::start();
-    for (holder, waiter) in KINDS {
-        let name = unique("denied");
-        let keys = [&name, "redisson_lock*", "*:rwlock_timeout:*"].map(|key| format!("~{key}"));
-        let rules = [&["+@all".to_owned(), "&*".to_owned()], &keys[..]].concat();
-        let url = server.with_user(rules);
-        let worker = || client(&url);
-        let held = hold_by(holder, &worker(), &name);
-        let waiters = [worker(), worker()];
-        thread::scope(|scope| {
-            let waiting = waiters.each_ref().map(|client| {
-                let lock = waiter(client, &name);
-                scope.spawn(move || {
-                    lock.lock().unwrap();
-                    lock.unlock().unwrap();
-                })
+    let name = unique("crowd");
+    let held = client(&server.url()).reentrant_lock(&name);
+    held.lock_with(Lease::fixed(Duration::from_secs(600)))
+        .unwrap();
+    let interrupts: Vec<Interrupt> = (0..CROWD).map(|_| Interrupt::new()).collect();
+    thread::scope(|scope| {
+        for interrupt in &interrupts {
+            let client = client(&server.url());
+            let lock = client.reentrant_lock(&name);
+            scope.spawn(move || {
+                lock.lock_interruptibly(Lease::RENEWED, interrupt)
+                    .unwrap_err()
             });
-            eventually("both to listen", || {
-                in_redis::listeners(&server, &name) == 2
-            });
-            thread::sleep(SLIP.get());
-            held.unlock().unwrap();
-            within(millis(200) + SLIP.get(), "the messages", || {
-                waiting
-                    .into_iter()
-                    .for_each(|waiting| waiting.join().unwrap());
-            });
-        });
-        let warnings = logs::warnings_about(&name);
-        assert_eq!(
-            warnings.len(),
-            waiters.len(),
-            "one of each client: {warnings:#?}"
-        );
-        assert!(warnings[0].contains("leasehold_line"), "{warnings:?}");
-    }
+            thread::sleep(APART);
+        }
+        eventually("all to wait", || places(&server, &name).len() == CROWD);
+        let before = traffic::scripts(&server);
+        thread::sleep(Duration::from_secs(60));
+        let sent = traffic::scripts(&server) - before;
+        for interrupt in &interrupts {
+            interrupt.interrupt();
+            thread::sleep(APART);
+        }
+        assert!(sent <= 50 * 60, "{sent} requests in a minute");
+    });
+    held.unlock().unwrap();
 }

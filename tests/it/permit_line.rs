@@ -1,4 +1,5 @@
-//! The line of the clients that wait for permits, of both kinds of semaphores.
+//! The line of the clients that wait for permits, of both kinds of semaphores. The simulation has
+//! clients that die, do not answer, or need more permits than are free.
 
 use std::sync::{Mutex, mpsc};
 use std::thread::Scope;
@@ -55,42 +56,11 @@ impl Line {
             .run(&format!("ZADD {} {WAITING} {channel}", self.key()));
     }
 
-    /// A client that has just entered the line and needs this many permits.
-    fn enter(&self, channel: &str, needed: u32) {
-        let (seconds, micros): (u64, u64) = self.server.ask(&redis::cmd("TIME"));
-        let entered = seconds * 1_000_000 + micros;
-        let (key, now) = (self.key(), format!("{entered} {channel}"));
-        self.server.run(&format!("ZADD {key} {now}"));
-        let mut needs = redis::cmd("ZADD");
-        let _: u32 = self
-            .server
-            .ask(needs.arg(key).arg(needed).arg(format!(" {channel}")));
-    }
-
     fn has_place(&self, channel: &str) -> bool {
         let place: Option<f64> = self
             .server
             .ask(redis::cmd("ZSCORE").arg(self.key()).arg(channel));
         place.is_some()
-    }
-
-    /// Returns when clients that need more permits than are free keep others waiting, for nearly
-    /// two seconds from now on.
-    fn until_kept_out(&self) {
-        eventually("clients to keep others waiting", || {
-            let (seconds, micros): (u64, u64) = self.server.ask(&redis::cmd("TIME"));
-            seconds % 4 == 0 && micros < 100_000
-        });
-    }
-
-    /// Lets the last client have entered the line at this time after the one before it.
-    fn enter_after(&self, micros: u64) {
-        let mut places = redis::cmd("ZRANGE");
-        places.arg(self.key()).arg(-2).arg(-1).arg("WITHSCORES");
-        let last: Vec<(String, f64)> = self.server.ask(&places);
-        let (entered, last) = (last[0].1 + micros as f64, &last[1].0);
-        let key = self.key();
-        self.server.run(&format!("ZADD {key} {entered:.0} {last}"));
     }
 
     fn is_gone(&self) -> bool {
@@ -167,73 +137,6 @@ fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
             assert!(sent <= 5 + CLIENTS as u64 + 2 * 3, "{kind:?}: {sent}");
         });
         assert_eq!(line.places(), 0);
-    }
-}
-
-#[test]
-fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() {
-    for kind in SEMAPHORES {
-        let line = Line::new();
-        let ours = client(&line.server.url());
-        kind.of(&ours, &line.name).add(0).unwrap();
-        for gone in 0..10 {
-            line.add_place(&format!("gone-{gone}"));
-        }
-        thread::scope(|scope| {
-            line.wait(scope, kind, 1);
-            let released = Instant::now();
-            kind.of(&ours, &line.name).add(1).unwrap();
-            line.next();
-            let took = released.elapsed();
-            assert!(took < WAKE_UP.get(), "{kind:?}: {took:?}");
-            assert_eq!(line.places(), 0);
-
-            let mut stopped = line.server.connection();
-            let mut stopped = stopped.as_pubsub();
-            stopped.subscribe("stopped").unwrap();
-            line.add_place("stopped");
-            line.wait(scope, kind, 2);
-            let released = Instant::now();
-            kind.of(&ours, &line.name).add(1).unwrap();
-            stopped.get_message().unwrap();
-            line.next();
-            let took = released.elapsed();
-            assert!(took < millis(5_000), "{kind:?}: {took:?}");
-        });
-    }
-}
-
-/// The client that released the permit looks after the call, although it waits itself.
-#[test]
-fn a_client_that_releases_and_waits_again_passes_a_silent_one_soon() {
-    for kind in SEMAPHORES {
-        let line = Line::new();
-        let ours = client(&line.server.url());
-        kind.of(&ours, &line.name).add(1).unwrap();
-        let held = kind.of(&ours, &line.name).wait_for(Duration::ZERO).unwrap();
-        let mut stopped = line.server.connection();
-        let mut stopped = stopped.as_pubsub();
-        stopped.subscribe("stopped").unwrap();
-        line.add_place("stopped");
-        thread::scope(|scope| {
-            line.wait(scope, kind, 1);
-            let released = Instant::now();
-            drop(held);
-            if kind == Kind::Semaphore {
-                ours.semaphore(&line.name).release(1).unwrap();
-            }
-            let again = scope.spawn(|| {
-                assert!(take(kind, &ours, &line.name, SOON.get()));
-                line.granted.send(2).unwrap();
-            });
-            // The two are called together.
-            let first = line.next();
-            let took = released.elapsed();
-            assert!(took < millis(800) + SLIP.get(), "{kind:?}: {took:?}");
-            kind.of(&ours, &line.name).add(1).unwrap();
-            assert_eq!(first + line.next(), 3);
-            again.join().unwrap();
-        });
     }
 }
 
@@ -323,124 +226,6 @@ fn gives_up_before_a_look(kind: Kind) -> bool {
 }
 
 #[test]
-fn a_stopped_client_that_needs_more_permits_than_are_free_is_passed_after_half_a_second() {
-    let line = Line::new();
-    let theirs = client(&line.server.url()).semaphore(&line.name);
-    theirs.add_permits(0).unwrap();
-    let mut stopped = line.server.connection();
-    let mut stopped = stopped.as_pubsub();
-    stopped.subscribe("stopped").unwrap();
-    line.until_kept_out();
-    line.enter("stopped", 3);
-    thread::scope(|scope| {
-        line.wait(scope, Kind::Semaphore, 1);
-        let released = Instant::now();
-        theirs.add_permits(1).unwrap();
-        stopped.get_message().unwrap();
-        eventually("another client finds out", || {
-            assert!(!theirs.try_acquire(2, millis(1)).unwrap());
-            !line.has_place("stopped")
-        });
-        let took = released.elapsed();
-        assert_eq!(line.next(), 1);
-        assert!(took >= Duration::from_millis(500), "{took:?}");
-        assert!(took < millis(500) + SLIP.get(), "{took:?}");
-    });
-    eventually("an empty line", || line.is_gone());
-}
-
-#[test]
-fn a_client_that_needs_more_permits_than_there_are_lets_others_pass_and_keeps_its_place() {
-    let line = Line::new();
-    let theirs = client(&line.server.url()).semaphore(&line.name);
-    theirs.add_permits(3).unwrap();
-    let ours = client(&line.server.url()).semaphore(&line.name);
-    thread::scope(|scope| {
-        line.until_kept_out();
-        let large = scope.spawn(|| ours.try_acquire(4, SOON.get()));
-        eventually("it is in the line", || line.places() == 1);
-        let mut members = redis::cmd("ZRANGE");
-        let [place]: [String; 1] = line.server.ask(members.arg(line.key()).arg(-1).arg(-1));
-        let mut calls = line.server.connection();
-        let mut calls = calls.as_pubsub();
-        calls.subscribe(&place).unwrap();
-        line.wait(scope, Kind::Semaphore, 1);
-        let entered = Instant::now();
-        // It is probed once a second, and not by each request of the others.
-        for _ in 0..20 {
-            assert!(!theirs.try_acquire(4, millis(1)).unwrap());
-        }
-        assert_eq!(line.next(), 1);
-        let took = entered.elapsed();
-        assert!(took >= Duration::from_millis(1500), "{took:?}");
-        assert!(took < Duration::from_secs(2) + SLIP.get(), "{took:?}");
-        assert!(line.has_place(&place));
-        let mut end = redis::cmd("PUBLISH");
-        let _: u32 = line.server.ask(end.arg(&place).arg("end"));
-        let mut message = || -> String { calls.get_message().unwrap().get_payload().unwrap() };
-        let probes = std::iter::from_fn(|| Some(message()).filter(|text| text != "end"));
-        let probes = probes.filter(|text| text.starts_with("called ")).count();
-        assert!((1..=3).contains(&probes), "{probes}");
-        // Then it keeps others waiting again, until there are enough.
-        theirs.release(1).unwrap();
-        theirs.add_permits(1).unwrap();
-        within(WAKE_UP.get(), "its permits", || {
-            large.join().unwrap().unwrap()
-        });
-    });
-    assert!(line.is_gone());
-}
-
-#[test]
-fn all_clients_that_need_more_permits_than_are_free_let_others_pass_together() {
-    let line = Line::new();
-    let theirs = client(&line.server.url()).semaphore(&line.name);
-    theirs.add_permits(0).unwrap();
-    thread::scope(|scope| {
-        let larges = [1, 2].map(|places| {
-            let large = client(&line.server.url()).semaphore(&line.name);
-            let large = scope.spawn(move || large.try_acquire(4, SOON.get()).unwrap());
-            eventually("it is in the line", || line.places() == places);
-            large
-        });
-        line.enter_after(2_000_000);
-        line.wait(scope, Kind::Semaphore, 1);
-        let released = Instant::now();
-        theirs.add_permits(3).unwrap();
-        assert_eq!(line.next(), 1);
-        let took = released.elapsed();
-        assert!(took < Duration::from_secs(2) + SLIP.get(), "{took:?}");
-        theirs.add_permits(6).unwrap();
-        assert!(larges.into_iter().all(|large| large.join().unwrap()));
-    });
-    assert!(line.is_gone());
-}
-
-/// Nothing but a look notices that the lease has ended. A client with more than ten before it looks
-/// a little more rarely than every two seconds.
-#[test]
-fn a_client_behind_many_dead_ones_gets_the_permit_of_a_dead_holder_after_its_next_look() {
-    const LEASE: Duration = Duration::from_secs(3);
-    let line = Line::new();
-    let ours = client(&line.server.url());
-    Kind::Leased.of(&ours, &line.name).add(1).unwrap();
-    let semaphore = ours.leased_semaphore(&line.name);
-    let permit = semaphore.acquire_with(Lease::fixed(LEASE)).unwrap();
-    let leased = Instant::now();
-    std::mem::forget(permit);
-    for gone in 0..12 {
-        line.add_place(&format!("gone-{gone}"));
-    }
-    thread::scope(|scope| {
-        line.wait(scope, Kind::Leased, 1);
-        assert_eq!(line.next(), 1);
-    });
-    let took = leased.elapsed();
-    assert!(took >= LEASE, "{took:?}");
-    assert!(took < LEASE + millis(3_000) + SLIP.get(), "{took:?}");
-}
-
-#[test]
 fn permits_are_reserved_for_a_client_that_may_not_subscribe() {
     for kind in SEMAPHORES {
         let line = Line::new();
@@ -508,31 +293,5 @@ fn a_new_place_is_the_last_one() {
             kind.of(&ours, &line.name).add(1).unwrap();
             line.next();
         });
-    }
-}
-
-/// Otherwise no client of the line would hear of permits that a client of Redisson gives back.
-#[test]
-fn a_wait_that_ends_without_a_reply_leaves_no_client_that_listens() {
-    for (kind, script) in [
-        (Kind::Semaphore, "take_permits"),
-        (Kind::Leased, "permit_acquire"),
-    ] {
-        let proxied = ProxiedServer::new();
-        let name = unique("silent");
-        let waiter = proxied.builder(SLIP.get()).build().unwrap();
-        kind.of(&proxied.rival(), &name).add(0).unwrap();
-        let in_line = || -> u32 {
-            let mut members = redis::cmd("ZCARD");
-            let line = format!("leasehold_line:{{{name}}}");
-            proxied.server.ask(members.arg(line))
-        };
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| kind.of(&waiter, &name).wait_for(SLIP.get() * 2));
-            eventually("a place, and a client that listens", || in_line() == 2);
-            proxied.fault_always(script, &Fault::SwallowRequest);
-            is_unavailable(&waiting.join().unwrap());
-        });
-        eventually("an empty line", || in_line() == 0);
     }
 }

@@ -1,7 +1,6 @@
 //! The read-write lock.
 
 mod dead_readers;
-mod faults;
 mod layout;
 mod sharing;
 mod starvation;

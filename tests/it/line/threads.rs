@@ -147,45 +147,6 @@ fn the_turn_of_a_thread_that_gives_up_is_that_of_the_next_thread() {
     });
 }
 
-/// A writer gives up, and the next thread reads.
-#[test]
-fn a_reader_inherits_the_place_of_a_writer() {
-    let server = Server::start();
-    let name = unique("inherited");
-    let held = hold_by(WRITE, &client(&server.url()), &name);
-    let ours = client(&server.url());
-    let interrupt = Interrupt::new();
-    thread::scope(|scope| {
-        let writer = WRITE(&ours, &name);
-        let interrupt = &interrupt;
-        let writing = scope.spawn(move || writer.lock_interruptibly(long(), interrupt));
-        eventually("it to wait", || is_waiting(&server, &name, 1));
-        let lock = READ(&ours, &name);
-        let reading = scope.spawn(move || lock.lock());
-        stay_waiting([&reading]);
-        interrupt.interrupt();
-        assert_error!(writing.join().unwrap(), Interrupted);
-        let is_of_reader = || {
-            let places: Vec<(String, f64)> = server.ask(
-                redis::cmd("ZRANGE")
-                    .arg(line(&name))
-                    .arg(0)
-                    .arg(-1)
-                    .arg("WITHSCORES"),
-            );
-            places.len() == 1 && places[0].1.fract() > 0.0
-        };
-        let start = Instant::now();
-        while !is_of_reader() && start.elapsed() < SLIP.get() {
-            thread::yield_now();
-        }
-        let is_of_reader = is_of_reader();
-        held.unlock().unwrap();
-        assert!(is_of_reader, "its place is that of a reader");
-        within(SLIP.get(), "the call", || reading.join().unwrap().unwrap());
-    });
-}
-
 /// How often these clients, each with as many threads, get the lock beside others that always want
 /// it, if each call waits for a short time only.
 fn holds_of(wanted: Wanted, clients: usize, threads: usize) -> usize {

@@ -2,6 +2,7 @@
 
 use super::keys;
 use crate::support::prelude::*;
+use crate::support::proxy::library_script;
 use crate::wire::published;
 
 fn fields(server: &Server, name: &str) -> HashMap<String, String> {
@@ -88,4 +89,24 @@ fn messages_are_those_of_redisson() {
         reading.unlock().unwrap();
     });
     assert_eq!(messages, ["0", "1", "1", "0"]);
+}
+
+/// Two copies of a request, of which Redis executes the second first, are two readers.
+#[test]
+fn a_release_ends_all_copies_of_a_read_request() {
+    let server = Server::start();
+    let first = "0f3ae5a8-65b9-8e3d-b1f0-aabbccddeeff:1";
+    let both = format!("{first}2 {first}");
+    let run = |script: &str, arguments: &[&str]| {
+        let mut call = redis::cmd("EVAL");
+        call.arg(library_script(script)).arg(1).arg("lock");
+        server.ask::<Option<i32>>(call.arg(arguments))
+    };
+    for names in [&*both, first] {
+        let arguments = [names, "60000", "", "0", "read", "", "publish"];
+        assert_eq!(run("read_write_acquire", &arguments), None);
+    }
+    let arguments = [&both, "redisson_rwlock:{lock}", "publish"];
+    assert_eq!(run("read_write_release", &arguments), Some(1));
+    assert_eq!(keys(&server), [""; 0]);
 }

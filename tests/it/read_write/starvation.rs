@@ -1,6 +1,6 @@
 //! Writers are not starved by readers, nor readers by writers.
 
-use super::{can_read, can_write, two_clients, waiting};
+use super::{can_read, can_write, two_clients};
 use crate::support::prelude::*;
 
 /// How long a thread of [`busy_during`] holds the lock.
@@ -73,39 +73,6 @@ fn a_reader_is_not_starved_by_writers() {
     let writers: Vec<Box<dyn Lock>> = vec![Box::new(ours.write()), Box::new(theirs.write())];
     let longest = busy_during(writers, HOLD / 4, || longest_wait(&reader, Duration::ZERO));
     assert!(longest < HOLD + SLIP.get(), "{longest:?}");
-}
-
-/// By its time, or by an interrupt. The readers that wait behind it go on at once.
-#[test]
-fn a_writer_that_gives_up_lets_readers_in() {
-    for is_interrupted in [false, true] {
-        let (server, ours, theirs) = two_clients();
-        let reading = ours.read().acquire_with(long()).unwrap();
-        let readers = [(); 2].map(|()| client(&server.url()).read_write_lock("lock").read());
-        let (write, interrupt) = (&theirs.write(), &Interrupt::new());
-        thread::scope(|scope| {
-            let wait = match is_interrupted {
-                true => SOON.get() * 6,
-                false => A_WHILE.get() * 2,
-            };
-            let writer =
-                scope.spawn(move || write.try_lock_interruptibly(wait, Lease::RENEWED, interrupt));
-            eventually("the writer to wait", || waiting(&server) >= 1);
-            let behind = readers.each_ref().map(|read| scope.spawn(|| pair(read)));
-            eventually("readers to wait", || waiting(&server) > 1);
-            if is_interrupted {
-                interrupt.interrupt();
-            }
-            let result = writer.join().unwrap();
-            assert_eq!(result.is_err(), is_interrupted, "{result:?}");
-            within(SLIP.get(), "the readers", || {
-                behind.into_iter().for_each(|reader| reader.join().unwrap());
-            });
-        });
-        assert_eq!(waiting(&server), 0);
-        reading.unlock().unwrap();
-        assert!(can_write(&ours));
-    }
 }
 
 /// A writer that does not wait keeps no reader out.
