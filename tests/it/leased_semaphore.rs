@@ -2,7 +2,6 @@
 
 mod faults;
 mod loss;
-mod lost_replies;
 pub mod processes;
 mod renewal;
 mod view;

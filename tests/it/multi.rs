@@ -3,7 +3,6 @@
 mod arguments;
 mod cluster;
 mod line;
-mod order;
 mod servers;
 
 use leasehold::Result;

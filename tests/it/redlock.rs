@@ -4,7 +4,7 @@ use crate::support::prelude::*;
 
 mod contention;
 mod faults;
-pub mod hold;
+mod hold;
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 const NAME: &str = "lock";

@@ -1,6 +1,5 @@
 //! A connection that cannot be opened does not affect those that are open.
 
-mod rotation;
 pub mod watchdog;
 
 use std::collections::BTreeSet;

@@ -2,7 +2,6 @@
 
 mod forbidden;
 mod killed;
-mod lost;
 
 use super::deployment::Deployment;
 use crate::support::prelude::*;

@@ -1,4 +1,4 @@
-//! Missing permissions while permits are leased.
+//! Missing permissions while permits are leased, and lost replies.
 
 use super::view::View;
 use super::{counts, now};
@@ -29,5 +29,49 @@ fn a_missing_permission_changes_nothing() {
             drop(now(&semaphore));
             counts(&semaphore) == (3, 3)
         });
+    }
+}
+
+/// A number is never changed twice, and an error says that it is unknown whether it was changed.
+#[test]
+fn a_lost_reply_changes_the_number_of_permits_at_most_once() {
+    let server = ProxiedServer::new();
+    for fault in [
+        Fault::SwallowReply,
+        Fault::SwallowRequest,
+        Fault::ResetBeforeReply,
+        Fault::CutInReply(2),
+        Fault::HalfRequest,
+        proxy_error(),
+    ] {
+        let name = unique("lost");
+        let direct = server.rival().leased_semaphore(&name);
+        direct.try_set_permits(10).unwrap();
+        let client = server.builder(SLIP.get()).build().unwrap();
+        let semaphore = client.leased_semaphore(&name);
+        // Opens a connection, so that the first attempt of a call is sent at once.
+        drop(semaphore.acquire().unwrap());
+        let lost = server.fault_once("permit_total", &fault);
+        let result = semaphore.add_permits(5);
+        assert!(lost.load(Ordering::SeqCst), "{fault:?}");
+        let is_done = !matches!(fault, Fault::SwallowRequest | Fault::HalfRequest);
+        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
+        let expected = if is_done { 15 } else { 10 };
+        assert_eq!(counts(&direct), (expected, expected), "{fault:?}");
+
+        server.fault_once("permit_total", &fault);
+        semaphore
+            .set_permits(7)
+            .or_else(|_| semaphore.set_permits(7))
+            .unwrap();
+        assert_eq!(counts(&direct), (7, 7), "{fault:?}");
+
+        server.server.ask::<()>(&redis::cmd("FLUSHALL"));
+        server.fault_once("permit_total", &fault);
+        let result = semaphore.try_set_permits(3);
+        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
+        assert_eq!(semaphore.try_set_permits(3).unwrap(), !is_done);
+        assert_eq!(counts(&direct), (3, 3), "{fault:?}");
+        server.proxy.clear_rules();
     }
 }

@@ -123,43 +123,6 @@ fn later_calls_fail() {
     assert_eq!(latch.count_down().unwrap(), 0);
 }
 
-/// Threads acquire and release while the client is shut down. What they get in the last moment is
-/// neither kept in Redis nor taken for held.
-#[test]
-fn no_lock_survives_a_shutdown_under_load() {
-    let server = Server::start();
-    for _ in 0..30 {
-        let client = lasting(&server.url());
-        let held = AtomicU32::new(0);
-        thread::scope(|scope| {
-            for number in 0..6 {
-                let (client, held) = (&client, &held);
-                scope.spawn(move || {
-                    let name = ["one", "two", "three"][number % 3];
-                    let (plain, fair) = (client.reentrant_lock(name), client.fair_lock("fair"));
-                    loop {
-                        let guard = match number {
-                            0..=3 => plain.acquire(),
-                            _ => fair.acquire(),
-                        };
-                        match guard {
-                            Ok(guard) => drop(guard),
-                            Err(Error::ShutDown { .. }) => return,
-                            Err(error) => panic!("{error}"),
-                        }
-                        held.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-            eventually("some work", || held.load(Ordering::Relaxed) > 20);
-            client.shutdown(SOON.get()).unwrap();
-            let keys = server.keys();
-            let is_lock = |key: &&String| ["one", "two", "three", "fair"].contains(&key.as_str());
-            assert_eq!(keys.iter().find(is_lock), None, "after {held:?} holds");
-        });
-    }
-}
-
 /// Every acquire of a server that replies slowly, with the shutdown during the request.
 #[test]
 fn a_lock_that_is_granted_after_the_shutdown_is_released_and_lost() {

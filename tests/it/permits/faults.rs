@@ -3,65 +3,6 @@
 use super::{KINDS, Kind, SEMAPHORES};
 use crate::support::prelude::*;
 
-/// Messages are missed while there is no subscription. A new subscription makes up for that.
-#[test]
-fn a_killed_subscription_delays_waiting_threads_only_briefly() {
-    let server = Server::start();
-    let client = client(&server.url());
-    for kind in KINDS {
-        let steps = kind.of(&client, &unique("cut"));
-        for _ in 0..2 {
-            steps.close(1);
-            thread::scope(|scope| {
-                let waiter = scope.spawn(|| steps.wait());
-                stay_waiting([&waiter]);
-                server.run("CLIENT KILL TYPE PUBSUB");
-                // It publishes nothing, so the client cannot miss a message.
-                steps.open_silently(&server);
-                within(SOON.get() / 4, "the end of the wait", || {
-                    waiter.join().unwrap().unwrap().keep();
-                });
-            });
-        }
-    }
-}
-
-/// Also a user without permission for the line, and behind a permit with a long lease.
-#[test]
-#[ignore = "soak: half a minute"]
-fn a_lost_message_delays_a_thread_by_half_a_minute_at_most() {
-    let server = Server::start();
-    let without_line = server.with_user(&["+@all", "&*", "~[^l]*"]);
-    let clients = [server.url(), without_line].map(|url| client(&url));
-    let mut waiters = Vec::new();
-    for (client, kind) in clients.iter().flat_map(|one| KINDS.map(|kind| (one, kind))) {
-        waiters.extend((0..8).map(|_| kind.of(client, &unique("silent"))));
-    }
-    let (rival, lease) = (client(&server.url()), Lease::fixed(SOON.get() * 60));
-    for steps in &waiters {
-        steps.close(1);
-        if steps.kind == Kind::Leased {
-            steps.add(1).unwrap();
-            let guard = steps.at(&rival).leased().acquire_with(lease).unwrap();
-            std::mem::forget(guard);
-        }
-    }
-    thread::scope(|scope| {
-        let waiting: Vec<_> = waiters
-            .iter()
-            .map(|one| scope.spawn(|| one.wait()))
-            .collect();
-        stay_waiting(&waiting);
-        let bound = Duration::from_secs(30) + SLIP.get();
-        within(bound, "all to notice", || {
-            waiters.iter().for_each(|one| one.open_silently(&server));
-            waiting
-                .into_iter()
-                .for_each(|one| one.join().unwrap().unwrap().keep());
-        });
-    });
-}
-
 /// The new server knows no scripts and no numbers. A latch without a count is open, and a semaphore
 /// has no permits until some are added.
 #[test]

@@ -2,7 +2,6 @@
 //! number in Redis. Permits or count-downs are *steps* here.
 
 mod faults;
-mod hangs;
 mod late_copies;
 mod local;
 mod lost_replies;
@@ -88,14 +87,6 @@ impl Steps {
             Kind::Semaphore => self.semaphore().add_permits(permits),
             Kind::Leased => self.leased().add_permits(permits),
             Kind::Latch => panic!("it has no permits"),
-        }
-    }
-
-    /// A step of another program, which publishes nothing.
-    pub fn open_silently(&self, server: &Server) {
-        match self.kind {
-            Kind::Latch => server.run(&format!("DEL {}", self.name)),
-            _ => server.run(&format!("INCRBY {} 1", self.name)),
         }
     }
 

@@ -5,30 +5,6 @@ use std::sync::Barrier;
 use super::{NAME, Servers};
 use crate::support::prelude::*;
 
-/// Whichever server is dead, including the one that orders the local queue.
-#[test]
-fn threads_of_one_process_get_the_lock_whichever_server_is_dead() {
-    for dead in 0..3 {
-        let servers = Servers::start(3);
-        let lock = servers.lock();
-        pair(&lock);
-        servers.0[dead].kill();
-        within(SOON.get(), "200 turns", || {
-            thread::scope(|scope| {
-                for _ in 0..4 {
-                    scope.spawn(|| {
-                        for _ in 0..50 {
-                            let guard = lock.acquire().unwrap();
-                            thread::sleep(Duration::from_millis(1));
-                            guard.unlock().unwrap();
-                        }
-                    });
-                }
-            });
-        });
-    }
-}
-
 /// The holder has no ticket of the dead server, so another thread has that one while it waits. The
 /// hold lasts for longer than a call goes on without a reply.
 #[test]

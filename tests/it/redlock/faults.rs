@@ -125,33 +125,6 @@ fn a_nested_hold_needs_no_more_than_a_majority() {
     eventually("the lock to be free", || servers.held() == 0);
 }
 
-/// What was granted without a reply is released, long before its lease ends.
-#[test]
-fn a_majority_whose_replies_are_lost_is_released() {
-    let servers = Servers::start(3);
-    let proxies = [0, 1].map(|at| proxy::before(&servers.0[at].address()));
-    let urls = [proxies[0].url(), proxies[1].url(), servers.0[2].url()];
-    let clients = urls.map(|url| {
-        let builder = builder(&url).watchdog_lease(SOON.get() * 6);
-        builder.command_timeout(millis(COMMAND)).build().unwrap()
-    });
-    let lock = RedLock::new(&clients, NAME);
-    // From now on the servers know the scripts.
-    pair(&lock);
-    for proxy in &proxies {
-        proxy.on_request(|request| match request.runs("acquire") {
-            true => Fault::SwallowReply,
-            false => Fault::Pass,
-        });
-    }
-    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
-    assert_error!(result, Unavailable);
-    assert_eq!(lock.hold_count(), 0);
-    eventually("the release of what was granted", || servers.held() == 0);
-    proxies.iter().for_each(|proxy| proxy.clear_rules());
-    pair(&lock);
-}
-
 /// A waiter releases what a minority grants to it. Its own release does not wake it.
 #[test]
 #[ignore = "soak"]

@@ -70,29 +70,3 @@ fn a_minority_that_restarts_empty_does_not_release_the_lock() {
     assert!(rival.try_lock(LEASE.get(), Lease::RENEWED).unwrap());
     rival.unlock().unwrap();
 }
-
-/// The role: holds the lock until the process is killed.
-pub fn hold_majority(arguments: &[&str]) {
-    let clients: Vec<LockClient> = arguments.iter().map(|url| client(url)).collect();
-    let _guard = RedLock::new(&clients, NAME).acquire().unwrap();
-    child::send_line("held");
-    child::read_line();
-}
-
-#[test]
-fn a_killed_holder_releases_the_lock_within_a_lease() {
-    let servers = Servers::start(5);
-    let urls: Vec<String> = servers.0.iter().map(Server::url).collect();
-    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-    let mut holder = Process::start("hold_majority", &urls);
-    assert_eq!(holder.read_line(), "held");
-    let lock = servers.lock();
-    throughout(LEASE.get() * 2, "held by a process that lives", || {
-        lock.is_locked().unwrap()
-    });
-    holder.kill();
-    within(LEASE.get() + SLIP.get() * 2, "the end of the lease", || {
-        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-    });
-    lock.unlock().unwrap();
-}

@@ -6,7 +6,7 @@ pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
     condition, deployments, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion,
-    redlock, replicas, tls, wire,
+    replicas, tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -34,7 +34,6 @@ const ROLES: &[(&str, Role)] = &[
     ),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
-    ("hold_majority", redlock::hold::hold_majority),
     ("log_scenario", faults::blocking_log::log_scenario),
     ("fork_a_holder", faults::fork::fork_a_holder),
     (
