@@ -1,6 +1,5 @@
 //! Locks that pass from thread to thread of one client without a request.
 
-mod idle;
 mod linger;
 
 use crate::support::prelude::*;

@@ -1,15 +1,15 @@
-//! The deployments in which a test runs: tests that do not depend on one server run in all of them.
+//! The deployments in which a test runs: one server, and a cluster. Behind sentinels, a client uses
+//! one server.
 
 use redis::FromRedisValue;
 
 use crate::support::prelude::*;
 
-/// Makes a test of each row on one server, behind sentinels and in a cluster. The rows before the
-/// semicolon run on one server by default. All others are ignored; `scripts/soak` runs them.
+/// Makes a test of each row on one server and in a cluster. The rows before the semicolon run on one
+/// server by default. All others are ignored; `scripts/soak` runs them.
 macro_rules! everywhere {
     ($($quick:ident)*; $($slow:ident)*) => {
         rows! { one_server: [cfg(all())] $($quick)*; [ignore = "soak"] $($slow)* }
-        rows! { sentinel: [ignore = "soak"] $($quick)* $($slow)* }
         rows! { cluster: [ignore = "soak"] $($quick)* $($slow)* }
     };
 }
@@ -28,27 +28,12 @@ macro_rules! rows {
 /// Servers that only this test uses, and that do not fail over.
 pub enum Deployment {
     OneServer(Box<Server>),
-    Sentinel(SentinelDeployment),
     Cluster(ClusterDeployment),
 }
-
-/// Longer than any test.
-pub const NEVER: &str = "600000";
 
 impl Deployment {
     pub fn one_server() -> Self {
         Self::OneServer(Box::new(Server::start()))
-    }
-
-    /// Sentinels do not fail over here when a master hangs.
-    pub fn sentinel() -> Self {
-        let deployment = SentinelDeployment::start();
-        for sentinel in deployment.sentinels() {
-            let mut config = redis::cmd("SENTINEL");
-            config.arg("SET").arg(deployment.master_name());
-            sentinel.ask::<()>(config.arg("down-after-milliseconds").arg(NEVER));
-        }
-        Self::Sentinel(deployment)
     }
 
     /// The cluster does not fail over here when a primary hangs.
@@ -56,7 +41,7 @@ impl Deployment {
         let cluster = ClusterDeployment::start();
         for node in cluster.nodes() {
             let mut config = redis::cmd("CONFIG");
-            node.ask::<()>(config.arg("SET").arg("cluster-node-timeout").arg(NEVER));
+            node.ask::<()>(config.arg("SET").arg("cluster-node-timeout").arg("600000"));
         }
         Self::Cluster(cluster)
     }
@@ -65,10 +50,6 @@ impl Deployment {
     pub fn target(&self) -> String {
         match self {
             Self::OneServer(server) => server.url(),
-            Self::Sentinel(deployment) => {
-                let urls = deployment.sentinel_urls().join(",");
-                format!("{}={urls}", deployment.master_name())
-            }
             Self::Cluster(cluster) => cluster.urls().join(","),
         }
     }
@@ -86,7 +67,6 @@ impl Deployment {
     pub fn servers(&self) -> Vec<&Server> {
         match self {
             Self::OneServer(server) => vec![server],
-            Self::Sentinel(deployment) => vec![deployment.master()],
             Self::Cluster(cluster) => cluster.primaries(),
         }
     }
@@ -95,7 +75,6 @@ impl Deployment {
     pub fn all_servers(&self) -> &[Server] {
         match self {
             Self::OneServer(server) => std::slice::from_ref(&**server),
-            Self::Sentinel(deployment) => deployment.servers(),
             Self::Cluster(cluster) => cluster.nodes(),
         }
     }
@@ -141,10 +120,8 @@ impl Deployment {
 
 /// The builder for the deployment that wrote this word.
 pub fn builder_of(target: &str) -> LockClientBuilder {
-    let builder = match target.split_once('=') {
-        Some((master, sentinels)) => LockClient::builder_sentinel(sentinels.split(','), master),
-        None if target.contains(',') => LockClient::builder_cluster(target.split(',')),
-        None => return builder(target),
-    };
-    builder.watchdog_lease(LEASE.get())
+    if !target.contains(',') {
+        return builder(target);
+    }
+    LockClient::builder_cluster(target.split(',')).watchdog_lease(LEASE.get())
 }

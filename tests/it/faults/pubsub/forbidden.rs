@@ -100,7 +100,7 @@ fn without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning(
     take(&names[0], 6, &|| {
         traffic::reset(server);
         thread::sleep(POLL * 3);
-        let sent = commands_in(deployment, server, 0);
+        let sent = commands_in(server, 0);
         // It is the first in the line, so it asks every ten milliseconds.
         assert!(
             (2..=330).contains(&sent),

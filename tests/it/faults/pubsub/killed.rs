@@ -69,7 +69,7 @@ fn a_lock_changes_hands_although_subscribers_are_killed(deployment: &Deployment)
     let cut: u64 = clients.iter().map(|c| c.stats().reconnects).sum();
     assert!(cut > 10, "{cut} subscriptions were cut");
     let releases = releases.load(Ordering::Relaxed);
-    let sent = commands_in(deployment, server, releases);
+    let sent = commands_in(server, releases);
     let ticks = u64::try_from(start.elapsed().as_millis() / 50).expect("small");
     // Two scripts and some failed tries for each hold, and the commands of each reconnect.
     let bound = releases * 8 + 2 * ticks * 5;
