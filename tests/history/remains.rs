@@ -28,12 +28,10 @@ pub const SCRIPT: &str = "
 /// The events of the keys in a reply of [`SCRIPT`].
 pub fn events(reply: &str) -> impl Iterator<Item = Event> {
     reply.lines().filter_map(|line| {
-        let (ends, key) = line.split_once(' ')?;
-        let (key, value) = key.split_once(" = ")?;
+        let (ends, entry) = line.split_once(' ')?;
         Some(Event::Left {
             ends: ends.parse().ok()?,
-            key: key.to_owned(),
-            value: value.to_owned(),
+            entry: entry.to_owned(),
         })
     })
 }

@@ -232,7 +232,9 @@ impl RedisServer {
 
     fn note(&self, text: &str) {
         // Not a time of its own, so that a run with these notes is the same as one without.
-        let note = Event::Note(text.to_owned());
+        let note = Event::Note {
+            text: text.to_owned(),
+        };
         Log::of(CONDUCTOR).write(time::now(), 0, note);
     }
 

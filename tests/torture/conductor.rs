@@ -164,7 +164,9 @@ impl Conductor {
     }
 
     pub fn note(&self, text: &str) {
-        self.write(Event::Note(text.to_owned()));
+        self.write(Event::Note {
+            text: text.to_owned(),
+        });
     }
 
     pub fn write(&self, event: Event) {

@@ -81,7 +81,7 @@ impl Network {
 
 fn note(log: &Log, slot: u32, text: &str) {
     let text = format!("network {slot}: {text}");
-    log.write(clock::now(), slot, Event::Note(text));
+    log.write(clock::now(), slot, Event::Note { text });
 }
 
 fn draw(random: &mut fastrand::Rng) -> (&'static str, Fault) {

@@ -67,7 +67,7 @@ fn name(event: &Event) -> &'static str {
         Event::Deleted { .. } => "deletions",
         Event::Rotates => "rotations",
         Event::Storm => "storms",
-        Event::Note(_) => "notes",
+        Event::Note { .. } => "notes",
         _ => "others",
     }
 }

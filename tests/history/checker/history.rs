@@ -266,7 +266,10 @@ impl History {
                 self.machine.add(record);
             }
             Event::Storm | Event::Calm | Event::Stopping | Event::Rotates => {}
-            Event::Kept { .. } | Event::Lingers { .. } | Event::Left { .. } | Event::Note(_) => {}
+            Event::Kept { .. }
+            | Event::Lingers { .. }
+            | Event::Left { .. }
+            | Event::Note { .. } => {}
         }
     }
 

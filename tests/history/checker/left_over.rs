@@ -28,7 +28,10 @@ const LEASES: &str = "}:timeout";
 /// not killed.
 pub(super) fn check(records: &[Record], history: &History, bounds: &Bounds) -> Vec<Violation> {
     let left = records.iter().filter_map(|record| match &record.event {
-        Event::Left { ends, key, value } => Some((record.at, *ends, &**key, &**value)),
+        Event::Left { ends, entry } => {
+            let (key, value) = entry.split_once(" = ")?;
+            Some((record.at, *ends, key, value))
+        }
         _ => None,
     });
     let left: Vec<(u64, i64, &str, &str)> = left.collect();

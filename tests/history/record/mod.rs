@@ -130,12 +130,8 @@ pub enum Event {
     /// The conductor waits no longer for workers. A call without a result by now is stuck.
     End,
     /// A key is still in Redis after the run, and ends after this number of milliseconds; -1:
-    /// never.
-    Left {
-        ends: i64,
-        key: String,
-        value: String,
-    },
+    /// never. The entry is `KEY = VALUE`.
+    Left { ends: i64, entry: String },
     /// Text for readers; the checker ignores it.
-    Note(String),
+    Note { text: String },
 }

@@ -8,86 +8,7 @@ use super::{Event, Record};
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {} ", self.at, self.process, self.thread)?;
-        match &self.event {
-            Event::Asks {
-                call,
-                lock,
-                budget,
-                what,
-            } => write!(f, "asks {call} {lock} {budget} {what}"),
-            Event::Reads { call } => write!(f, "reads {call}"),
-            Event::Needs { call, permits } => write!(f, "needs {call} {permits}"),
-            Event::Together { call, locks } => {
-                write!(f, "together {call}")?;
-                locks.iter().try_for_each(|lock| write!(f, " {lock}"))
-            }
-            Event::Waits {
-                call,
-                condition,
-                within,
-            } => write!(f, "waits {call} {condition} {within}"),
-            Event::NotNotified { call } => write!(f, "not-notified {call}"),
-            Event::Notifies {
-                lock,
-                condition,
-                all,
-            } => write!(f, "notifies {lock} {condition} {all}"),
-            Event::Has { call, token } => write!(f, "has {call} {}", token.unwrap_or(0)),
-            Event::HasAgain { call, hold, token } => {
-                write!(f, "has-again {call} {hold} {}", token.unwrap_or(0))
-            }
-            Event::Held {
-                call,
-                lock,
-                asked,
-                token,
-                vouched,
-            } => {
-                let token = token.unwrap_or(0);
-                write!(f, "held {call} {lock} {asked} {token} {vouched}")
-            }
-            Event::Answered { call, answer } => write!(f, "answered {call} {answer}"),
-            Event::Vouches { hold } => write!(f, "vouches {hold}"),
-            Event::Refused { call, answer } => write!(f, "refused {call} {answer}"),
-            Event::Wrong { call, answer } => write!(f, "wrong {call} {answer}"),
-            Event::Starved { call, nanos } => write!(f, "starved {call} {nanos}"),
-            Event::Late { nanos } => write!(f, "late {nanos}"),
-            Event::Kept { nanos } => write!(f, "kept {nanos}"),
-            Event::Client { id } => write!(f, "client {id}"),
-            Event::MayNotSubscribe => write!(f, "may-not-subscribe"),
-            Event::Waiting {
-                lock,
-                from,
-                clients,
-            } => {
-                write!(f, "waiting {lock} {from}")?;
-                clients.iter().try_for_each(|client| write!(f, " {client}"))
-            }
-            Event::NotSubscribed { lock, clients } => {
-                write!(f, "not-subscribed {lock}")?;
-                clients.iter().try_for_each(|client| write!(f, " {client}"))
-            }
-            Event::Pauses { process } => write!(f, "pauses {process}"),
-            Event::Continued { process } => write!(f, "continued {process}"),
-            Event::Killed { process } => write!(f, "killed {process}"),
-            Event::Died { process } => write!(f, "died {process}"),
-            Event::Lingers { process } => write!(f, "lingers {process}"),
-            Event::Deleted { lock, from, token } => {
-                write!(f, "deleted {lock} {from} {}", token.unwrap_or(0))
-            }
-            Event::FailedOver { lock, from, apart } => {
-                write!(f, "failed-over {lock} {from} {apart}")
-            }
-            Event::ClockSet { lock, from } => write!(f, "clock-set {lock} {from}"),
-            Event::LineLost { lock } => write!(f, "line-lost {lock}"),
-            Event::Rotates => write!(f, "rotates"),
-            Event::Storm => write!(f, "storm"),
-            Event::Calm => write!(f, "calm"),
-            Event::Stopping => write!(f, "stopping"),
-            Event::End => write!(f, "end"),
-            Event::Left { ends, key, value } => write!(f, "left {ends} {key} = {value}"),
-            Event::Note(text) => write!(f, "note {text}"),
-        }
+        self.event.write(f)
     }
 }
 
@@ -96,152 +17,131 @@ impl Record {
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = Words(line);
         Some(Self {
-            at: words.number()?,
-            process: words.number()?,
-            thread: words.number()?,
-            event: event(&mut words)?,
+            at: Argument::read(&mut words)?,
+            process: Argument::read(&mut words)?,
+            thread: Argument::read(&mut words)?,
+            event: Event::read(&mut words)?,
         })
     }
 }
 
-fn event(words: &mut Words) -> Option<Event> {
-    Some(match words.next()? {
-        "asks" => Event::Asks {
-            call: words.number()?,
-            lock: words.number()?,
-            budget: words.number()?,
-            what: words.rest(),
-        },
-        "reads" => Event::Reads {
-            call: words.number()?,
-        },
-        "needs" => Event::Needs {
-            call: words.number()?,
-            permits: words.number()?,
-        },
-        "together" => Event::Together {
-            call: words.number()?,
-            locks: words
-                .rest()
-                .split_whitespace()
-                .map(str::parse)
-                .collect::<Result<_, _>>()
-                .ok()?,
-        },
-        "waits" => Event::Waits {
-            call: words.number()?,
-            condition: words.number()?,
-            within: words.number()?,
-        },
-        "not-notified" => Event::NotNotified {
-            call: words.number()?,
-        },
-        "notifies" => Event::Notifies {
-            lock: words.number()?,
-            condition: words.number()?,
-            all: words.number()?,
-        },
-        "has" => Event::Has {
-            call: words.number()?,
-            token: words.token()?,
-        },
-        "has-again" => Event::HasAgain {
-            call: words.number()?,
-            hold: words.number()?,
-            token: words.token()?,
-        },
-        "held" => Event::Held {
-            call: words.number()?,
-            lock: words.number()?,
-            asked: words.number()?,
-            token: words.token()?,
-            vouched: words.number()?,
-        },
-        "answered" => Event::Answered {
-            call: words.number()?,
-            answer: words.rest(),
-        },
-        "vouches" => Event::Vouches {
-            hold: words.number()?,
-        },
-        "refused" => Event::Refused {
-            call: words.number()?,
-            answer: words.rest(),
-        },
-        "wrong" => Event::Wrong {
-            call: words.number()?,
-            answer: words.rest(),
-        },
-        "starved" => Event::Starved {
-            call: words.number()?,
-            nanos: words.number()?,
-        },
-        "late" => Event::Late {
-            nanos: words.number()?,
-        },
-        "kept" => Event::Kept {
-            nanos: words.number()?,
-        },
-        "client" => Event::Client { id: words.rest() },
-        "may-not-subscribe" => Event::MayNotSubscribe,
-        "waiting" => Event::Waiting {
-            lock: words.number()?,
-            from: words.number()?,
-            clients: words.rest().split_whitespace().map(str::to_owned).collect(),
-        },
-        "not-subscribed" => Event::NotSubscribed {
-            lock: words.number()?,
-            clients: words.rest().split_whitespace().map(str::to_owned).collect(),
-        },
-        "pauses" => Event::Pauses {
-            process: words.number()?,
-        },
-        "continued" => Event::Continued {
-            process: words.number()?,
-        },
-        "killed" => Event::Killed {
-            process: words.number()?,
-        },
-        "died" => Event::Died {
-            process: words.number()?,
-        },
-        "lingers" => Event::Lingers {
-            process: words.number()?,
-        },
-        "deleted" => Event::Deleted {
-            lock: words.number()?,
-            from: words.number()?,
-            token: words.token()?,
-        },
-        "failed-over" => Event::FailedOver {
-            lock: words.number()?,
-            from: words.number()?,
-            apart: words.number()?,
-        },
-        "clock-set" => Event::ClockSet {
-            lock: words.number()?,
-            from: words.number()?,
-        },
-        "line-lost" => Event::LineLost {
-            lock: words.number()?,
-        },
-        "rotates" => Event::Rotates,
-        "storm" => Event::Storm,
-        "calm" => Event::Calm,
-        "stopping" => Event::Stopping,
-        "end" => Event::End,
-        "left" => {
-            let ends = words.number()?;
-            let (key, value) = words.0.split_once(" = ")?;
-            Event::Left {
-                ends,
-                key: key.to_owned(),
-                value: value.to_owned(),
+/// The word of each event, and its arguments in their order. A text or a list is the rest of the
+/// line.
+macro_rules! events {
+    ($($word:literal $event:ident { $($argument:ident)* })*) => {
+        impl Event {
+            fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$event { $($argument),* } => {
+                        f.write_str($word)?;
+                        $(Argument::write($argument, f)?;)*
+                        Ok(())
+                    })*
+                }
+            }
+
+            fn read(words: &mut Words<'_>) -> Option<Self> {
+                Some(match words.next()? {
+                    $($word => Self::$event { $($argument: Argument::read(words)?),* },)*
+                    _ => return None,
+                })
             }
         }
-        "note" => Event::Note(words.rest()),
-        _ => return None,
-    })
+    };
+}
+
+events! {
+    "asks" Asks { call lock budget what }
+    "reads" Reads { call }
+    "needs" Needs { call permits }
+    "together" Together { call locks }
+    "waits" Waits { call condition within }
+    "not-notified" NotNotified { call }
+    "notifies" Notifies { lock condition all }
+    "has" Has { call token }
+    "has-again" HasAgain { call hold token }
+    "held" Held { call lock asked token vouched }
+    "answered" Answered { call answer }
+    "vouches" Vouches { hold }
+    "refused" Refused { call answer }
+    "wrong" Wrong { call answer }
+    "starved" Starved { call nanos }
+    "late" Late { nanos }
+    "kept" Kept { nanos }
+    "client" Client { id }
+    "may-not-subscribe" MayNotSubscribe {}
+    "waiting" Waiting { lock from clients }
+    "not-subscribed" NotSubscribed { lock clients }
+    "pauses" Pauses { process }
+    "continued" Continued { process }
+    "killed" Killed { process }
+    "died" Died { process }
+    "lingers" Lingers { process }
+    "deleted" Deleted { lock from token }
+    "failed-over" FailedOver { lock from apart }
+    "clock-set" ClockSet { lock from }
+    "line-lost" LineLost { lock }
+    "rotates" Rotates {}
+    "storm" Storm {}
+    "calm" Calm {}
+    "stopping" Stopping {}
+    "end" End {}
+    "left" Left { ends entry }
+    "note" Note { text }
+}
+
+/// An argument of an event.
+trait Argument: Sized {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    fn read(words: &mut Words<'_>) -> Option<Self>;
+}
+
+macro_rules! words {
+    ($($argument:ty)*) => {
+        $(impl Argument for $argument {
+            fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, " {self}")
+            }
+
+            fn read(words: &mut Words<'_>) -> Option<Self> {
+                words.next()?.parse().ok()
+            }
+        })*
+    };
+}
+
+words! { u32 u64 i64 bool }
+
+/// A token; 0: none.
+impl Argument for Option<u64> {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Argument::write(&self.unwrap_or(0), f)
+    }
+
+    fn read(words: &mut Words<'_>) -> Option<Self> {
+        Some(Some(Argument::read(words)?).filter(|token| *token != 0))
+    }
+}
+
+impl Argument for String {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " {self}")
+    }
+
+    fn read(words: &mut Words<'_>) -> Option<Self> {
+        Some(std::mem::take(&mut words.0).to_owned())
+    }
+}
+
+impl<T: fmt::Display + FromStr> Argument for Vec<T> {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|one| write!(f, " {one}"))
+    }
+
+    fn read(words: &mut Words<'_>) -> Option<Self> {
+        let rest = std::mem::take(&mut words.0).split_whitespace();
+        rest.map(|word| word.parse().ok()).collect()
+    }
 }
 
 struct Words<'a>(&'a str);
@@ -251,18 +151,5 @@ impl<'a> Words<'a> {
         let (word, rest) = self.0.split_once(' ').unwrap_or((self.0, ""));
         self.0 = rest;
         (!word.is_empty()).then_some(word)
-    }
-
-    fn number<T: FromStr>(&mut self) -> Option<T> {
-        self.next()?.parse().ok()
-    }
-
-    /// 0 means no token.
-    fn token(&mut self) -> Option<Option<u64>> {
-        Some(Some(self.number()?).filter(|token| *token != 0))
-    }
-
-    fn rest(&mut self) -> String {
-        std::mem::take(&mut self.0).to_owned()
     }
 }
