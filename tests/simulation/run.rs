@@ -122,13 +122,13 @@ pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
         println!("{text}");
         let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
         for violation in &violations {
-            *kinds.entry(violation.kind()).or_default() += 1;
+            *kinds.entry(violation.kind).or_default() += 1;
         }
         for (kind, count) in kinds {
             println!("{count} x {kind}");
         }
         if let Some(first) = violations.first() {
-            let _ = around::print(&mut io::stdout(), &records, first.at());
+            let _ = around::print(&mut io::stdout(), &records, first.at);
         }
         println!("again: {}", limits.command(seed));
     }

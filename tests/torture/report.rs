@@ -43,13 +43,13 @@ pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result
     }
     let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
     for violation in violations {
-        *kinds.entry(violation.kind()).or_default() += 1;
+        *kinds.entry(violation.kind).or_default() += 1;
     }
     for (kind, count) in kinds {
         writeln!(out, "{count} x {kind}")?;
     }
     writeln!(out, "the logs are in {}", log.display())?;
-    Ok(around::print(&mut out, records, violations[0].at())?)
+    Ok(around::print(&mut out, records, violations[0].at)?)
 }
 
 fn name(event: &Event) -> &'static str {

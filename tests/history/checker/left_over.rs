@@ -57,10 +57,8 @@ pub(super) fn check(records: &[Record], history: &History, bounds: &Bounds) -> V
         .iter()
         .filter(|(_, ends, key, value)| !may_stay(*ends, key, value));
     found
-        .map(|&(at, _, key, value)| Violation::LeftOver {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            at,
+        .map(|&(at, _, key, value)| {
+            Violation::new("left over", at, format!("{key} is still in Redis: {value}"))
         })
         .collect()
 }

@@ -25,11 +25,11 @@ pub(super) fn check(records: &[Record], machine: &Machine, bounds: &Bounds) -> V
                     Duration::from_nanos(to - from).saturating_sub(paused) <= bounds.log_in
                 });
                 if !is_allowed {
-                    violations.push(Violation::WrongResult {
-                        call: HoldId::of(record, *call),
-                        answer: answer.clone(),
-                        at: to,
-                    });
+                    violations.push(Violation::wrong_result(
+                        HoldId::of(record, *call),
+                        answer,
+                        to,
+                    ));
                 }
             }
             _ => {}

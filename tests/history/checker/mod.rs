@@ -81,7 +81,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Findings {
     violations.extend(log_ins::check(records, &history.machine, bounds));
     violations.extend(records.iter().filter_map(single_record));
     violations.extend(left_over::check(records, &history, bounds));
-    violations.sort_by_key(Violation::at);
+    violations.sort_by_key(|violation| violation.at);
     Findings {
         violations,
         predicted,
@@ -94,25 +94,25 @@ fn nanos(time: Duration) -> u64 {
 
 /// The violation that one record shows by itself.
 fn single_record(record: &Record) -> Option<Violation> {
-    match &record.event {
-        Event::Wrong { call, answer } => Some(Violation::WrongResult {
-            call: HoldId::of(record, *call),
-            answer: answer.clone(),
-            at: record.at,
-        }),
-        Event::Died { process } => Some(Violation::Died {
-            process: *process,
-            at: record.at,
-        }),
-        Event::Lingers { process } => Some(Violation::Lingers {
-            process: *process,
-            at: record.at,
-        }),
-        Event::Kept { nanos } => Some(Violation::Kept {
-            process: record.process,
-            time: Duration::from_nanos(*nanos),
-            at: record.at,
-        }),
-        _ => None,
-    }
+    let (kind, what) = match &record.event {
+        Event::Wrong { call, answer } => {
+            let call = HoldId::of(record, *call);
+            return Some(Violation::wrong_result(call, answer, record.at));
+        }
+        Event::Died { process } => (
+            "worker died",
+            format!("process {process} ended unexpectedly"),
+        ),
+        Event::Lingers { process } => (
+            "worker lingers",
+            format!("process {process} does not end when asked to"),
+        ),
+        Event::Kept { nanos } => {
+            let (process, time) = (record.process, Duration::from_nanos(*nanos));
+            let what = format!("process {process} handed locks over for {time:?}, past the slice");
+            ("kept by hand-overs", what)
+        }
+        _ => return None,
+    };
+    Some(Violation::new(kind, record.at, what))
 }

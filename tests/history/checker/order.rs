@@ -41,10 +41,10 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
         for wait in waits {
             violations.extend(overtaken(history, bounds, lock, &wait));
         }
-        violations.extend(lost.into_iter().map(|(waiting, at)| Violation::PlaceLost {
-            lock: *number,
-            waiting,
-            at,
+        violations.extend(lost.into_iter().map(|(waiting, at)| {
+            let what =
+                format!("process {waiting} lost its place for lock {number} while it waited");
+            Violation::new("place lost", at, what)
         }));
     }
     violations
@@ -121,10 +121,9 @@ fn overtaken(
                 .copied()
         }
     }?;
-    Some(Violation::Overtaken {
-        lock: hold.lock,
-        waiting: wait.process,
-        hold: hold.id,
-        at: hold.since,
-    })
+    let what = format!(
+        "{} acquired lock {} while process {} had an earlier place",
+        hold.id, hold.lock, wait.process
+    );
+    Some(Violation::new("overtaken", hold.since, what))
 }

@@ -65,12 +65,12 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
         }
         None => call.answered.is_none(),
     };
-    too_long.then(|| Violation::ThreadStuck {
-        call: id,
-        what: call.what.clone(),
-        took,
-        budget,
-        at: from,
+    too_long.then(|| {
+        let what = match budget {
+            Some(budget) => format!("took {took:?}, its budget was {budget:?}"),
+            None => format!("has not returned after {took:?}"),
+        };
+        Violation::new("thread stuck", from, format!("{id}: {} {what}", call.what))
     })
 }
 
@@ -112,10 +112,9 @@ fn starved_threads(history: &History, bounds: &Bounds) -> Vec<Violation> {
             let others: Vec<u32> = others.iter().map(|(_, process)| *process).collect();
             let turns = others.chunk_by(u32::eq).count();
             let processes = others.iter().collect::<BTreeSet<_>>().len();
-            (turns > MOST_TURNS * processes).then_some(Violation::Starved {
-                call: *id,
-                turns,
-                at: from,
+            (turns > MOST_TURNS * processes).then(|| {
+                let what = format!("{id} waited while other processes had {turns} turns");
+                Violation::new("starved", from, what)
             })
         })
     };
@@ -214,12 +213,11 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
                     lost.saturating_add(nanos(most + slip)) >= gap.to
                 };
                 if idle > bound + slip && !is_line_lost() {
-                    violations.push(Violation::LockStuck {
-                        lock: call.lock,
-                        waiter: *id,
-                        idle,
-                        at: gap.from,
-                    });
+                    let what = format!(
+                        "lock {} was free for {idle:?} while {id} waited for it",
+                        call.lock
+                    );
+                    violations.push(Violation::new("lock stuck", gap.from, what));
                     break;
                 }
             }

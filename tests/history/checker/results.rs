@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::calls::{Call, Hold};
+use super::exclusion::Overlap;
 use super::span::Span;
 use super::{Bounds, History, HoldId, Violation, nanos};
 
@@ -135,15 +136,14 @@ fn granted_beside_others(history: &History, certain: &BTreeMap<u32, Spans>) -> V
             let Some(&(_, other)) = writer.iter().chain(&reader).find(|other| ends(other)) else {
                 continue;
             };
-            let has_reader = hold.reads || history.reads.contains(&other);
-            let holders = [other, hold.id];
-            violations.push(Violation::of_holders(
+            let found = Overlap {
                 lock,
-                holders,
-                has_reader,
-                Duration::ZERO,
-                hold.since,
-            ));
+                holders: [other, hold.id],
+                has_reader: hold.reads || history.reads.contains(&other),
+                time: Duration::ZERO,
+                at: hold.since,
+            };
+            violations.push(found.violation());
         }
     }
     violations
@@ -257,11 +257,8 @@ fn may_concern(history: &History, call: HoldId, hold: &Hold) -> bool {
 }
 
 fn wrong(id: HoldId, call: &Call) -> Violation {
-    Violation::WrongResult {
-        call: id,
-        answer: format!("{}: {}", call.what, call.answer),
-        at: call.asked,
-    }
+    let answer = format!("{}: {}", call.what, call.answer);
+    Violation::wrong_result(id, &answer, call.asked)
 }
 
 /// True if these times are in one of these calms.

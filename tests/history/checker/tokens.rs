@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::calls::Hold;
-use super::{History, HoldId, Violation};
+use super::{History, Violation};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut by_lock: BTreeMap<u32, Vec<(&Hold, u64)>> = BTreeMap::new();
@@ -73,13 +73,13 @@ fn repeats(history: &History, holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
         .collect()
 }
 
-fn fall(first: (&Hold, u64), second: (&Hold, u64)) -> Option<Violation> {
-    let pair = |(hold, token): (&Hold, u64)| -> (HoldId, u64) { (hold.id, token) };
-    (second.1 <= first.1).then(|| Violation::TokenDidNotRise {
-        lock: second.0.lock,
-        first: pair(first),
-        second: pair(second),
-        at: second.0.since,
+fn fall((first, smaller): (&Hold, u64), (second, token): (&Hold, u64)) -> Option<Violation> {
+    (token <= smaller).then(|| {
+        let what = format!(
+            "lock {}: {} has token {token} after {} had {smaller}",
+            second.lock, second.id, first.id
+        );
+        Violation::new("token fell", second.since, what)
     })
 }
 
@@ -89,6 +89,9 @@ fn changes(history: &History) -> Vec<Violation> {
         outer.is_some() && token.is_some() && outer != *token
     });
     changed
-        .map(|&(call, hold, _, at)| Violation::TokenChanged { hold, call, at })
+        .map(|&(call, hold, _, at)| {
+            let what = format!("{call} has another token than its outer hold, {hold}");
+            Violation::new("token changed", at, what)
+        })
         .collect()
 }

@@ -10,9 +10,8 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let notified = notified(history, bounds);
     let swallowed = history.not_notified.iter().filter_map(|id| {
         let at = *notified.get(id)?;
-        let answer = "no notification, but it was notified".into();
-        let call = *id;
-        Some(Violation::WrongResult { call, answer, at })
+        let answer = "no notification, but it was notified";
+        Some(Violation::wrong_result(*id, answer, at))
     });
     swallowed.collect()
 }

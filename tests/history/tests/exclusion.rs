@@ -1,8 +1,6 @@
 //! Locks with two holders, and the losses that excuse them.
 
-use std::time::Duration;
-
-use super::checker::{self, Violation};
+use super::checker;
 use super::{BOUNDS, TWO_IN_TURN, assert_found, records};
 
 #[test]
@@ -13,10 +11,8 @@ fn two_holders_are_found() {
     let log = format!("{TWO_IN_TURN}\n 23 1 1 vouches 1");
     assert_found(&log, &["two holders"]);
     let violations = checker::check(&records(&log), &BOUNDS).violations;
-    let Violation::TwoHolders { overlap, .. } = violations[0] else {
-        panic!("{violations:?}");
-    };
-    assert_eq!(overlap, Duration::from_millis(1));
+    let message = violations[0].to_string();
+    assert!(message.ends_with(" for 1ms"), "{message}");
     // For an instant.
     let log = format!("{TWO_IN_TURN}\n 22 1 1 vouches 1");
     assert_found(&log, &["two holders"]);

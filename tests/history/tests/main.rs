@@ -16,7 +16,7 @@ mod waits;
 
 use std::time::Duration;
 
-use checker::{Bounds, Violation};
+use checker::Bounds;
 use record::{Event, Record};
 
 const BOUNDS: Bounds = Bounds {
@@ -55,7 +55,7 @@ fn found(log: &str) -> Vec<&'static str> {
 
 fn found_with(bounds: &Bounds, log: &str) -> Vec<&'static str> {
     let violations = checker::check(&records(log), bounds).violations;
-    violations.iter().map(Violation::kind).collect()
+    violations.iter().map(|found| found.kind).collect()
 }
 
 fn records(log: &str) -> Vec<Record> {
