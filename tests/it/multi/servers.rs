@@ -95,27 +95,22 @@ fn a_part_is_not_kept_while_the_call_waits_for_the_other() {
     assert!(!servers.iter().any(|server| server.has("x")));
 }
 
-/// No owner holds a name, so the call must not say that one does. The names of the servers that hang
-/// are awaited one after another, but in one time.
+/// No owner holds a name, so the call must not say that one does.
 #[test]
-fn servers_that_hang_are_no_other_owners() {
-    let servers = [(); 3].map(|()| Server::start());
-    let limit = millis(600);
+fn a_server_that_hangs_is_no_other_owner() {
+    let servers = [(); 2].map(|()| Server::start());
     let single = |server: &Server| {
         let builder = builder(&server.url()).command_timeout(millis(100));
-        let builder = builder.give_up_after(limit);
         builder.build().unwrap().reentrant_lock("name")
     };
     let lock = MultiLock::over(servers.each_ref().map(single));
     pair(&lock);
-    servers[1..].iter().for_each(Server::pause);
+    servers[1].pause();
     for wait in [Duration::ZERO, millis(50), millis(300)] {
         let taken = lock.try_lock(wait, Lease::RENEWED);
         assert!(matches!(taken, Err(Error::Unavailable { .. })), "{taken:?}");
     }
-    let taken = within(limit + millis(400), "lock", || lock.lock());
-    assert!(matches!(taken, Err(Error::Unavailable { .. })), "{taken:?}");
-    servers[1..].iter().for_each(Server::resume);
+    servers[1].resume();
     eventually("all to be free", || {
         servers.iter().all(|server| server.size() == 0)
     });
