@@ -12,7 +12,7 @@ use crate::engine::{
     take_without_request, wait_for_claim,
 };
 use crate::error::{Error, Result};
-use crate::local::{Claim, Granted};
+use crate::local::{Claim, Granted, Pause};
 use crate::protocol::Wish;
 
 /// The locks of one call that its thread does not hold.
@@ -149,14 +149,9 @@ impl<'a> Seats<'a> {
     pub(super) fn pause(&self, wait: &Wait<'_>) {
         let budget = self.call.budget;
         let claims = self.seats.iter().filter_map(|seat| seat.claim.as_ref());
-        let pauses = claims.filter_map(Claim::take_pause);
-        if let Some(pause) = pauses.max_by_key(|pause| pause.until)
-            && !budget.is_wait_over()
-        {
-            let wait_until = Moment::now().after(budget.wait_left());
-            wait.sleep_deaf(pause.deaf_until.min(wait_until));
-            budget.take_wake_up();
-            budget.wait(pause.until.left());
+        let pauses = claims.filter_map(Claim::take_pause).count();
+        if pauses > 0 && !budget.is_wait_over() {
+            wait.sleep_deaf(Moment::now().after(Pause::EACH.min(budget.wait_left())));
         }
     }
 
@@ -220,6 +215,11 @@ impl<'a> Seats<'a> {
                 Answer::TooLate(_) => replies.is_too_late = true,
                 Answer::Failed(error) => replies.failures.push(error),
                 Answer::Refused(refusal) => {
+                    if refusal.is_foreign()
+                        && let Some(claim) = &seat.claim
+                    {
+                        claim.note_passed(Some(&refusal.owner));
+                    }
                     replies.refused.push(HeldAt {
                         seat: at,
                         left: refusal.left(),

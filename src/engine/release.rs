@@ -212,7 +212,6 @@ impl ReleaseEnd {
             } => {
                 let own = u32::from(core.subscriber.is_live(hold.key(), hold.key().channel()));
                 Self::Released(Some(Released {
-                    asked: reply.asked,
                     listeners: listeners.map(|listeners| listeners.saturating_sub(own)),
                     is_called,
                 }))

@@ -134,7 +134,7 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
         measure(kind, &[(java, 4), (rust, 4)], work, &|shares| {
             vec![
                 ("share", shares.smaller(), at_least(0.35)),
-                ("s", longest(shares), 0.0..=0.3),
+                ("s", longest(shares), 0.0..=0.35),
             ]
         })?;
     }

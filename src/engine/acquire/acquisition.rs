@@ -169,9 +169,6 @@ impl<'a> Acquisition<'a> {
         if let Some(wait) = self.line_wait.take() {
             wait.granted();
         }
-        if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
-            self.claim.end_pause(&pause);
-        }
         keep(self.call, self.claim, granted)
     }
 

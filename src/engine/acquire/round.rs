@@ -210,16 +210,18 @@ impl Acquisition<'_> {
         self.call.budget.set_unanswered_since(None);
     }
 
-    /// Counts a hold of another client for the pause.
+    /// Counts a hold of another client for the pause. If the pause begins in the line, each of N
+    /// clients keeps it in one of N turns, so that the others do not get more holds than beside one
+    /// client.
     fn count_hold(&mut self, held: &HeldByOther) {
-        let Some(mut pause) = self.pause else {
-            return;
-        };
-        if held.is_foreign || !pause.is_in_line {
-            pause.pass();
+        let Some(pause) = &mut self.pause else { return };
+        if held.is_foreign {
+            pause.holds = pause.holds.saturating_sub(1);
         }
-        let rank = held.rank.unwrap_or_default();
-        self.pause = pause.enter_line(rank, fastrand::f32());
+        let clients_before = held.rank.unwrap_or_default().max(1);
+        if std::mem::take(&mut pause.is_in_line) && fastrand::u32(0..=clients_before) > 0 {
+            self.pause = None;
+        }
     }
 
     /// Evaluates a refusal.
@@ -257,7 +259,7 @@ impl Acquisition<'_> {
             is_of_client,
         };
         if is_foreign {
-            self.claim.refused_by(owner.clone());
+            self.claim.note_passed(Some(&owner));
         }
         self.call.budget.note_holder(owner);
         held

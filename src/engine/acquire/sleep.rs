@@ -13,6 +13,7 @@ use crate::base::owner::OwnerId;
 use crate::engine::ask::Ask;
 use crate::engine::single_lock::SingleLock;
 use crate::engine::wait::Channel;
+use crate::local::Pause;
 use crate::protocol::message::is_deaf;
 use crate::request::Prepared;
 use crate::watchdog::Refused;
@@ -21,33 +22,27 @@ impl<'a> Acquisition<'a> {
     /// If this client has released the lock while other clients listened: waits until they have had
     /// it, or could have acquired it.
     pub(super) fn leave_to_others(&mut self) {
-        let budget = self.call.budget;
-        if budget.is_wait_over() {
+        if self.call.budget.is_wait_over() {
             return;
         }
-        let pause = self.claim.take_pause();
-        self.pause = pause.filter(|pause| pause.is_in_line || !pause.until.is_past());
-        if let Some(pause) = &mut self.pause {
-            // The rest of a limited wait is for requests.
-            let most = (budget.wait_left() / 2).div_duration_f32(pause.length);
-            pause.holds = pause.holds.min(most as u32).max(1);
+        self.pause = self.claim.take_pause();
+        if self.pause.is_some_and(|pause| !pause.is_in_line) {
+            // The message of this client's own release may still arrive.
+            let deaf = (Pause::EACH / 4).min(self.call.budget.wait_left());
+            self.wait.sleep_deaf(Moment::now().after(deaf));
+            self.call.budget.take_wake_up();
+            self.let_others_pass();
         }
-        let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) else {
-            return;
-        };
-        let wait_until = Moment::now().after(budget.wait_left());
-        self.wait.sleep_deaf(pause.deaf_until.min(wait_until));
-        budget.take_wake_up();
-        self.let_others_pass(pause.until);
     }
 
-    /// Waits until the other clients have had the lock as often as the pause says. The next of them
-    /// has until `until` to acquire and release it.
-    fn let_others_pass(&mut self, mut until: Moment) {
+    /// Waits until the other clients have had the lock as often as the pause says. Each of these
+    /// waits takes at most half of what is left of a limited one.
+    fn let_others_pass(&mut self) {
         let Some(pause) = &mut self.pause else { return };
-        while pause.holds > 0 && self.call.budget.wait(until.left()) {
-            pause.pass();
-            until = Moment::now().after(pause.length);
+        let budget = self.call.budget;
+        while pause.holds > 0 && budget.wait(Pause::EACH.min(budget.wait_left() / 2)) {
+            pause.holds -= 1;
+            self.claim.note_passed(None);
         }
     }
 
@@ -73,8 +68,8 @@ impl<'a> Acquisition<'a> {
         let is_woken = self
             .wait
             .sleep_listening(&lock.core, &channels, request, longest);
-        if let Some(pause) = self.pause.filter(|_| is_woken) {
-            self.let_others_pass(Moment::now().after(pause.length));
+        if is_woken {
+            self.let_others_pass();
         }
     }
 

@@ -18,8 +18,6 @@ pub(crate) type Linger = Duration;
 /// A release that Redis confirmed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Released {
-    /// A moment before the request was sent.
-    pub(crate) asked: Moment,
     /// The number of other clients that received the message; `None` if there was no message.
     pub(crate) listeners: Option<u32>,
     /// A client that waits in the line of the lock was called.
@@ -150,12 +148,10 @@ impl Locks {
             return;
         }
         if let Some(released) = released {
-            let now = Moment::now();
-            let times = (now, now.since(released.asked));
             let (others, holds) = (released.listeners, hold.grant().holds());
             if others > Some(0) || released.is_called || entry.yields.is_some() {
                 let yields = entry.yields.get_or_insert_default();
-                yields.released(times, others, released.is_called, holds);
+                yields.released(Moment::now(), others, released.is_called, holds);
             }
             self.sweep();
         }

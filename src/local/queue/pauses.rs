@@ -8,9 +8,10 @@ impl Claim {
     /// How the thread leaves the lock to other clients before its first request; `None` if it
     /// requests it at once.
     pub(crate) fn take_pause(&self) -> Option<Pause> {
+        let now = Moment::now();
         self.queue.change(|locks| {
             let entry = locks.entries.get_mut(&self.lock)?;
-            let pause = entry.yields.as_mut()?.take_pause()?;
+            let pause = entry.yields.as_mut()?.take_pause(now)?;
             // No request is under way during the pause.
             locks.on_reply(self, |unanswered| *unanswered = None);
             Some(pause)
@@ -21,25 +22,14 @@ impl Claim {
     pub(crate) fn has_pause(&self) -> bool {
         let locks = self.queue.0.lock();
         let entry = locks.entries.get(&self.lock);
-        entry.is_some_and(|entry| entry.yields.as_ref().is_some_and(|one| one.has_pause()))
+        entry.is_some_and(|entry| entry.yields.as_ref().is_some_and(|one| one.pause.is_some()))
     }
 
-    /// Records a pause after which this client got the lock.
-    pub(crate) fn end_pause(&self, pause: &Pause) {
-        let now = Moment::now();
-        let mut locks = self.queue.0.lock();
-        let entry = locks.entries.get_mut(&self.lock);
-        if let Some(yields) = entry.and_then(|entry| entry.yields.as_mut()) {
-            yields.ended(now, pause);
-        }
-    }
-
-    /// Records a refusal by an owner of another library.
-    pub(crate) fn refused_by(&self, owner: String) {
+    /// Records a hold of a client of another library, and its owner, if a refusal named it.
+    pub(crate) fn note_passed(&self, owner: Option<&str>) {
         let mut locks = self.queue.0.lock();
         if let Some(entry) = locks.entries.get_mut(&self.lock) {
-            let yields = entry.yields.get_or_insert_default();
-            yields.refused_by(owner);
+            entry.yields.get_or_insert_default().passed(owner);
         }
     }
 }

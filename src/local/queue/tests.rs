@@ -218,7 +218,6 @@ fn entries_that_only_know_of_other_clients_are_swept() {
         let hold = held(&queue, &name, 1, 0, 0);
         unlock(&queue, &hold, NO_LINGER);
         let released = Released {
-            asked: Moment::now(),
             listeners: Some(1),
             is_called: false,
         };

@@ -264,14 +264,11 @@ fn a_request_for_a_read_lock_by_the_writer_leaves_its_ticket_answered() {
 fn a_reader_beside_a_waiting_writer_owes_others_a_part_of_a_hold() {
     let queue = queue();
     let claim = enter_as(&queue, 1, true).claim.unwrap();
-    for other in ["a thread of Redisson", "another one"] {
-        claim.refused_by(other.into());
-    }
+    claim.note_passed(Some("a thread of Redisson"));
     let writer = wait_as(&queue, 2, false);
     let read = granted(&queue, claim, 1, renewed());
     assert_eq!(unlock(&queue, &read, NO_LINGER), Unlocked::Last);
     let released = Released {
-        asked: Moment::now(),
         listeners: Some(1),
         is_called: false,
     };
