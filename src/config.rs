@@ -156,9 +156,9 @@ impl LockClientBuilder {
         self
     }
 
-    /// The largest number of connections to each server for acquires that
-    /// [replicas](Self::min_replicas) must confirm. The confirmation blocks its connection, so they
-    /// share none. They are opened when they are first needed.
+    /// The largest number of connections to each server for confirmations by
+    /// [replicas](Self::min_replicas). A confirmation blocks its connection, so they share none.
+    /// They are opened when they are first needed.
     ///
     /// Default: 10. Bounds: 1 to 1,000.
     pub fn replica_connections(mut self, connections: u32) -> Self {
@@ -257,16 +257,18 @@ impl LockClientBuilder {
     /// that is shorter, the client releases the lock and tries again, within the time that the call
     /// may wait for replies ([`give_up_after`](Self::give_up_after) for
     /// [`lock`](crate::Lock::lock)). Then the call fails with
-    /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas).
+    /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas), and that of a thread that waits
+    /// behind this one in the same client may fail with
+    /// [`Error::Unavailable`](crate::Error::Unavailable).
     /// [`Stats::unreplicated`](crate::Stats::unreplicated) counts the released locks.
     ///
     /// This makes it unlikely, but not impossible, that a failover loses a lock that was just
     /// acquired: a replica without the lock can still be promoted. Renewals need no confirmation.
     /// See [which deployment gives which promise](crate::guide::deployments).
     ///
-    /// Default: none. Bounds: 1 to 100 replicas, and a timeout of 1 ms to 1 hour. The cost is one
-    /// more command and the round trip to the replicas for each acquire, and nothing for a nested
-    /// one.
+    /// Default: none. Bounds: 1 to 100 replicas, and a timeout of 1 ms to 1 hour. The cost is a
+    /// second copy of the request, one more command, and the round trip to the replicas for each
+    /// acquire, and nothing for a nested one.
     pub fn min_replicas(mut self, replicas: u32, timeout: Duration) -> Self {
         self.options.min_replicas = Some((replicas, timeout));
         self

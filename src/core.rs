@@ -76,8 +76,8 @@ impl Core {
         };
         let topology = Arc::new(Topology::new(&config, credentials, name.as_deref()));
         let observer = Arc::new(Observer::default());
-        let redis = Arc::new(RedisClient::new(&config, topology));
-        let batch_client = BatchClient::new(Arc::clone(&redis), Arc::clone(&observer));
+        let redis = Arc::new(RedisClient::new(&config, topology, Arc::clone(&observer)));
+        let batch_client = BatchClient::new(Arc::clone(&redis));
         let reporter = Reporter::start(Arc::clone(&observer.queue)).map_err(no_thread)?;
         let provider = provider
             .map(|provider| start_provider(provider, &config, &observer, &redis.topology))

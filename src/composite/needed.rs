@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::engine::{Answer, Ask};
 use crate::error::{Error, Result};
 use crate::protocol::Wish;
-use crate::request::{NoReply, Reply, Request, request_batch, request_majority};
+use crate::request::{NoReply, Reply, Request, confirmed, request_batch, request_majority};
 use crate::script::{Call, granted};
 
 /// How many locks of a composite are needed, which decides how requests are sent.
@@ -59,11 +59,17 @@ impl Needed {
         };
         let is_good = |reply: &_| granted(reply).is_some();
         let results = self.request(&requests, is_good, next_call, budget);
-        drop(requests);
-        let results = asks.iter().zip(results);
-        results
-            .map(|((ask, _), result)| ask.end(result, None))
-            .collect()
+        let mut answers: Vec<Answer> = Vec::with_capacity(requests.len());
+        let results = requests.iter().zip(results);
+        for ((ask, wish), (request, mut result)) in asks.iter_mut().zip(results) {
+            // A majority needs no replicas. What was granted besides a refusal is released.
+            let is_granted = |answer: &Answer| matches!(answer, Answer::Granted(_));
+            if self == Self::All && answers.iter().all(is_granted) {
+                result = confirmed(result, request, |_| Some(ask.next_copy(wish)), budget);
+            }
+            answers.push(ask.end(result, None));
+        }
+        answers
     }
 
     /// Sends all requests.

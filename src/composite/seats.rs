@@ -170,12 +170,13 @@ impl<'a> Seats<'a> {
     /// too long.
     pub(super) fn begin_round(&mut self) -> Result<Moment> {
         let budget = self.call.budget;
+        let SingleLock { core, key, .. } = self.seats[0].part.lock;
         let first = &self.seats[0];
         let begun = first.claim.as_ref().map(|claim| claim.begin_request().0);
         budget.set_unanswered_since(Some(begun.unwrap_or_else(Moment::now)));
         let deadline = budget.reply_deadline();
         match deadline.is_past() {
-            true => Err(no_reply(first.part.lock, budget)),
+            true => Err(no_reply(core, key, budget)),
             false => Ok(deadline),
         }
     }
@@ -208,12 +209,9 @@ impl<'a> Seats<'a> {
         for (at, answer) in asked.into_iter().zip(answers) {
             let seat = &mut self.seats[at];
             match answer {
-                // The confirmation by replicas has no effect here.
-                Answer::Granted(granted) | Answer::Unreplicated { granted, .. } => {
-                    seat.granted = Some(granted);
-                }
+                Answer::Granted(granted) => seat.granted = Some(granted),
                 Answer::TooLate(_) => replies.is_too_late = true,
-                Answer::Failed(error) => replies.failures.push(error),
+                Answer::Failed(_, error) => replies.failures.push(error),
                 Answer::Refused(refusal) => {
                     if refusal.is_foreign()
                         && let Some(claim) = &seat.claim

@@ -9,7 +9,7 @@ use super::seats::{Seat, Seats};
 use super::{Call, Missing};
 use crate::base::clock::Moment;
 use crate::engine::{Answer, Ask, HeldLock, LockCall, Refusal, SingleLock};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::local::{Claim, Granted};
 use crate::protocol::Wish;
 
@@ -131,28 +131,23 @@ fn request(seats: &mut Seats<'_>, are_all: bool, refused: &mut Vec<Refused>) -> 
         let first = &seats[group[0]];
         // The wait for the first name of the group alone finds out more.
         let by_unknown = Refused::by_unknown(first.at);
-        if !matches!(answer, Answer::Failed(_)) {
+        if !matches!(answer, Answer::Failed(..)) {
             let claims = group.iter().filter_map(|&at| seats[at].claim.as_ref());
             claims.for_each(Claim::replied);
         }
         match answer {
             Answer::Granted(granted) => give(seats, group, &granted),
-            Answer::Unreplicated { granted, .. } => {
-                first.part.lock.core.observer.counters.unreplicated.add(1);
-                refused.push(by_unknown);
-                give(seats, group, &granted);
-            }
             Answer::TooLate(_) => refused.push(by_unknown),
             Answer::Refused(refusal) => {
                 let Seat { at, part, .. } = seats[group[refusal.at]];
                 let owner = Owner::of(&refusal, part.lock);
                 refused.push(Refused { at, owner });
             }
-            Answer::Failed(error @ Error::Unavailable { .. }) if !is_alone => {
+            Answer::Failed(_, error) if error.is_transient() => {
                 refused.push(by_unknown);
                 silent = silent.or(Some(error));
             }
-            Answer::Failed(error) => failure = failure.or(Some(error)),
+            Answer::Failed(_, error) => failure = failure.or(Some(error)),
         }
     }
     if silent.is_none() {

@@ -35,16 +35,12 @@ pub(crate) struct Ask<'a> {
 /// What a request has brought.
 pub(crate) enum Answer {
     Granted(Granted),
-    /// A grant that does not count, because only this many replicas confirmed it.
-    Unreplicated {
-        granted: Granted,
-        confirmed: u32,
-    },
     /// A grant to this owner whose lease was over when the reply arrived. It is being released.
     TooLate(OwnerId),
     Refused(Refusal),
-    /// There is no clear reply.
-    Failed(Error),
+    /// There is no clear reply, or no confirmation by replicas. What this owner may have is being
+    /// released.
+    Failed(OwnerId, Error),
 }
 
 /// Another owner has the lock, or it is reserved.
@@ -119,7 +115,7 @@ impl<'a> Ask<'a> {
             Ok(reply) => reply,
             Err(NoReply { error, lost_copies }) => {
                 self.undo_lost_copies(lost_copies);
-                return Answer::Failed(error);
+                return Answer::Failed(self.owner.clone(), error);
             }
         };
         match AcquireReply::of(&reply.reply) {
@@ -136,15 +132,12 @@ impl<'a> Ask<'a> {
                     terms: self.terms,
                     tokens,
                 };
-                match reply.unreplicated {
-                    Some(confirmed) => Answer::Unreplicated { granted, confirmed },
-                    None if granted.is_over(granted.replied) => {
-                        // It may have expired in Redis.
-                        self.release_later(&granted.owner);
-                        Answer::TooLate(granted.owner)
-                    }
-                    None => Answer::Granted(granted),
+                if granted.is_over(granted.replied) {
+                    // It may have expired in Redis.
+                    self.release_later(&granted.owner);
+                    return Answer::TooLate(granted.owner);
                 }
+                Answer::Granted(granted)
             }
             Ok(AcquireReply::Held {
                 at,
@@ -167,7 +160,7 @@ impl<'a> Ask<'a> {
                 self.compensate(&self.owner, &reply.lost_copies);
                 self.release_later(&self.owner);
                 let SingleLock { core, key, .. } = self.locks[0];
-                Answer::Failed(core.redis.refusal(key, error))
+                Answer::Failed(self.owner.clone(), core.redis.refusal(key, error))
             }
         }
     }

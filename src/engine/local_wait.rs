@@ -102,12 +102,11 @@ impl LocalWait<'_> {
         budget.set_unanswered_since(unanswered);
         budget.check_interrupt(self.lock.name())?;
         let is_over = match self.reply_deadline {
-            // A grant that too few replicas confirmed is a reply.
-            Some(end) => end.is_past() || queue.confirmed_replicas(lock).is_some(),
+            Some(end) => end.is_past(),
             None => unanswered.is_some() && budget.reply_deadline().is_past(),
         };
         if is_over {
-            return Err(no_reply(self.lock, budget));
+            return Err(no_reply(&self.lock.core, &self.lock.key, budget));
         }
         match self.reply_deadline {
             Some(end) => budget.park(end.left()),
@@ -125,24 +124,8 @@ pub(crate) fn give_up(mut claim: Claim, lock: &SingleLock) {
     }
 }
 
-/// The error if the requests of the thread with the ticket had no reply, or only a grant that too
-/// few replicas confirmed.
-pub(crate) fn no_reply(lock: &SingleLock, budget: &CallBudget) -> Error {
-    let confirmed = lock.core.queue.confirmed_replicas(&lock.id);
-    no_reply_error(&lock.core, &lock.key, confirmed, budget)
-}
-
-/// The error of a thread that waits for the reply to another thread of this process. `confirmed` is
-/// set if that was a grant that only so few replicas confirmed.
-pub(super) fn no_reply_error(
-    core: &Core,
-    key: &LockKey,
-    confirmed: Option<u32>,
-    budget: &CallBudget,
-) -> Error {
-    if let Some(confirmed) = confirmed {
-        return core.redis.too_few_replicas(key, confirmed);
-    }
+/// The error of a thread that waits for the reply to another thread of this process.
+pub(crate) fn no_reply(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
     let cause = "timed out while another thread of this process was waiting for Redis";
     core.redis.unavailable(key, budget, cause.into())
 }

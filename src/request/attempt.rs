@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, Value};
+use redis::RedisError;
 
 use super::client::RedisClient;
 use super::exchange::{Exchange, add};
@@ -103,7 +103,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             let exchange = &self.open[at];
             if exchange.sent.pending.is_over() || is_single || self.ends(exchange) <= now {
                 let exchange = self.open.swap_remove(at);
-                self.finish(exchange);
+                self.finish(&exchange);
             }
         }
         self.send_again();
@@ -139,51 +139,38 @@ impl<'r, 'q> Attempt<'r, 'q> {
     }
 
     /// Evaluates what has come of an exchange.
-    fn finish(&mut self, exchange: Exchange) {
+    pub(super) fn finish(&mut self, exchange: &Exchange) {
         let outcomes = exchange.sent.pending.outcomes();
-        let mut taken = List::new();
         let mut failure: Option<RedisError> = None;
         for (index, outcome) in outcomes.into_iter().enumerate() {
             let place = exchange.places[index];
             match outcome {
                 Some(Outcome::Replied(Ok(reply), at)) => {
-                    if self.replied(&exchange, place, (reply, at)) {
-                        taken.push(place);
-                    }
+                    exchange.replied(at);
+                    let request = &mut self.requests[place];
+                    request.lost_copies.reached(&exchange.server);
+                    request.outcome = Some(Ok((reply, exchange.sent.sent_at)));
                 }
                 Some(Outcome::Replied(Err(error), at)) if RetryAction::is_refusal(&error) => {
                     exchange.replied(at);
-                    self.refused(&exchange, place, error);
+                    self.refused(exchange, place, error);
                 }
                 // A proxy could not get the reply of the server.
                 Some(Outcome::Replied(Err(error), _)) => {
                     exchange.server.unanswered(exchange.sent.sent_at);
-                    self.lost(&exchange, place, Some(exchange.sent.copy(index)), error);
+                    self.lost(exchange, place, Some(exchange.sent.copy(index)), error);
                 }
                 lost => {
                     let copy = lost.is_none().then(|| exchange.sent.copy(index));
                     let error = failure.get_or_insert_with(|| match lost {
                         Some(Outcome::Broken(error)) => exchange.broke(error),
-                        _ => self.timed_out(&exchange),
+                        _ => self.timed_out(exchange),
                     });
                     let error = error.clone();
-                    self.lost(&exchange, place, copy, error);
+                    self.lost(exchange, place, copy, error);
                 }
             }
         }
-        if !taken.is_empty() {
-            self.replicate(exchange, &taken);
-        }
-    }
-
-    /// Records a reply. True if replicas have to confirm it.
-    fn replied(&mut self, exchange: &Exchange, place: usize, (reply, at): (Value, Moment)) -> bool {
-        exchange.replied(at);
-        let request = &mut self.requests[place];
-        let is_taken = exchange.own.is_some() && request.call().has_taken(&reply);
-        request.lost_copies.reached(&exchange.server);
-        request.outcome = Some(Ok((reply, exchange.sent.sent_at)));
-        is_taken && self.majority.is_none()
     }
 
     /// An error reply: the request is not executed, and not under way any more.
@@ -257,28 +244,6 @@ impl<'r, 'q> Attempt<'r, 'q> {
         }
     }
 
-    /// Waits until enough replicas have the locks that were taken on this connection.
-    fn replicate(&mut self, exchange: Exchange, taken: &[usize]) {
-        let client = self.client(taken[0]);
-        match client.replicate(&exchange.sent.link, self.until) {
-            Ok(unreplicated) => {
-                for &place in taken {
-                    self.requests[place].unreplicated = unreplicated;
-                }
-            }
-            Err(error) => {
-                let since = exchange.sent.sent_at;
-                exchange.server.failed(&error, true, since);
-                // It is unknown whether the replicas have these.
-                for &place in taken {
-                    let request = &mut self.requests[place];
-                    request.lost_copies.lost(&exchange.server, None);
-                    self.fail(place, Failure::Redis(error.clone()));
-                }
-            }
-        }
-    }
-
     /// Sends at once what was redirected, and once more what was sent on a connection that had been
     /// cut while it was idle. So a server that does not reply delays only its own requests.
     fn send_again(&mut self) {
@@ -295,7 +260,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
     }
 
     /// The server to which this request is sent again now, if it is.
-    fn server_of_next_copy(&mut self, place: usize) -> Option<Arc<Server>> {
+    pub(super) fn server_of_next_copy(&mut self, place: usize) -> Option<Arc<Server>> {
         let request = &mut self.requests[place];
         if !matches!(request.outcome, Some(Err(_))) || self.until.is_past() {
             return None;

@@ -142,8 +142,7 @@ fn send_on_open_link(request: &Request<'_>, until: Moment) -> Result<Reply, Opti
         Some(sent) => sent,
         None => {
             let now = Moment::now();
-            let is_plain = call.is_repeatable() && !request.is_exclusive(call);
-            if now >= until || !is_plain || client.topology.check(lock).is_err() {
+            if now >= until || !call.is_repeatable() || client.topology.check(lock).is_err() {
                 return Err(None);
             }
             let server = client.topology.known(lock).ok_or(None)?;
@@ -162,7 +161,6 @@ fn send_on_open_link(request: &Request<'_>, until: Moment) -> Result<Reply, Opti
             Ok(Reply {
                 reply,
                 asked: exchange.sent.sent_at,
-                unreplicated: None,
                 lost_copies: LostCopies::default(),
             })
         }

@@ -11,7 +11,6 @@ use super::state::{Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
-use crate::observe::Observer;
 use crate::script::Call;
 use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
@@ -21,15 +20,14 @@ use crate::transport::retry_action::RetryAction;
 #[derive(Debug)]
 pub(crate) struct BatchClient {
     pub(crate) redis: Arc<RedisClient>,
-    observer: Arc<Observer>,
 }
 
 /// A reply or why there is none, and the moment before the request was sent.
 pub(crate) type Replied = (RedisResult<Value>, Moment);
 
 impl BatchClient {
-    pub(crate) fn new(redis: Arc<RedisClient>, observer: Arc<Observer>) -> Self {
-        Self { redis, observer }
+    pub(crate) fn new(redis: Arc<RedisClient>) -> Self {
+        Self { redis }
     }
 
     /// Sends all requests, each about one lock, and waits for the replies until `until`.
@@ -71,7 +69,7 @@ impl BatchClient {
         if let Some(server) = server {
             let was_unreached = server.is_unreached.swap(!is_reply, Ordering::Relaxed);
             if was_unreached && is_reply {
-                self.observer.reconnected(server.name());
+                self.redis.observer.reconnected(server.name());
             }
         }
         replied

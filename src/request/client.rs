@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, RedisResult};
+use redis::RedisError;
 
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -12,10 +12,10 @@ use crate::base::key::LockKey;
 use crate::base::test_clock::ClientClock;
 use crate::config::Config;
 use crate::error::{Cause, Error};
-use crate::protocol::{self, Found, decoded};
+use crate::observe::Observer;
+use crate::protocol::{self, Found};
 use crate::topology::Topology;
 use crate::transport::health::Health;
-use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::report;
 
@@ -29,10 +29,11 @@ pub(crate) struct RedisClient {
     /// Whether look-ups succeed, while no server of the deployment is known.
     look_ups: Health,
     pub(crate) clock: ClientClock,
+    pub(super) observer: Arc<Observer>,
 }
 
 impl RedisClient {
-    pub(crate) fn new(config: &Config, topology: Arc<Topology>) -> Self {
+    pub(crate) fn new(config: &Config, topology: Arc<Topology>, observer: Arc<Observer>) -> Self {
         Self {
             topology,
             connect_timeout: config.connect_timeout,
@@ -40,6 +41,7 @@ impl RedisClient {
             min_replicas: config.min_replicas,
             look_ups: Health::default(),
             clock: config.clock.clone(),
+            observer,
         }
     }
 
@@ -71,23 +73,6 @@ impl RedisClient {
         }
     }
 
-    /// Waits until enough replicas have what was written on this connection, at most until this
-    /// moment. If there are too few, returns how many have it.
-    pub(super) fn replicate(&self, link: &Arc<Link>, until: Moment) -> RedisResult<Option<u32>> {
-        let Some((wanted, time)) = self.min_replicas else {
-            return Ok(None);
-        };
-        // The rest of the time is for the reply, and for the release if there are too few.
-        let time = time.min(until.left() * 3 / 4);
-        // Redis counts for each connection separately. Zero would mean no timeout.
-        let millis = time.as_millis().max(1).to_string();
-        let end = Moment::now().after(time.saturating_add(self.command_timeout));
-        let end = end.min(until);
-        let reply = link.ask_one(redis::cmd("WAIT").arg(wanted).arg(millis), end)?;
-        let confirmed: u32 = decoded(&reply)?;
-        Ok((confirmed < wanted).then_some(confirmed))
-    }
-
     /// The error of a call that got no reply in its time.
     pub(crate) fn unavailable(&self, lock: &LockKey, budget: &CallBudget, cause: Cause) -> Error {
         Error::Unavailable {
@@ -95,16 +80,6 @@ impl RedisClient {
             node: self.topology.name_without_reply(lock),
             waited: budget.elapsed(),
             cause,
-        }
-    }
-
-    /// The error of a lock that too few replicas confirmed.
-    pub(crate) fn too_few_replicas(&self, lock: &LockKey, confirmed: u32) -> Error {
-        Error::TooFewReplicas {
-            lock: lock.name().into(),
-            node: self.topology.name(lock).as_ref().into(),
-            wanted: self.min_replicas.map_or(0, |(wanted, _)| wanted),
-            confirmed,
         }
     }
 

@@ -6,7 +6,6 @@ use redis::RedisError;
 
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::transport::exclusive::Checkout;
 use crate::transport::link::Sent;
 use crate::transport::server::Server;
 
@@ -17,8 +16,6 @@ pub(super) struct Exchange {
     pub(super) sent: Sent,
     /// Their indices among the requests of the call.
     pub(super) places: List<usize>,
-    /// The connection, if it is exclusive. The pool gets it back when the replies have arrived.
-    pub(super) own: Option<Checkout>,
 }
 
 impl Exchange {
@@ -28,7 +25,6 @@ impl Exchange {
             server,
             sent,
             places: List::from_buf([0]),
-            own: None,
         }
     }
 

@@ -14,6 +14,7 @@
 //! | `route`, `send` | parts of an attempt: which server, and sending |
 //! | `batch` | repeats attempts until each request has a reply; or sends one once |
 //! | `majority` | the servers of a majority: which are skipped, and which are not waited for |
+//! | `confirm` | makes replicas confirm what a request was granted |
 //! | `prepared` | a request that the subscriber thread sends for a waiting thread |
 //! | `batch_client` | the requests of the watchdog |
 //! | `command` | the health check, which is about no lock |
@@ -24,6 +25,7 @@ mod batch;
 mod batch_client;
 mod client;
 mod command;
+mod confirm;
 mod exchange;
 mod majority;
 mod prepared;
@@ -35,6 +37,7 @@ mod state;
 pub(crate) use batch::{request_batch, request_once, request_one};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
+pub(crate) use confirm::confirmed;
 pub(crate) use majority::request_majority;
 pub(crate) use prepared::Prepared;
 pub(crate) use reply::{LostCopies, NoReply, Reply};

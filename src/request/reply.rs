@@ -24,8 +24,6 @@ pub(crate) struct Reply {
     pub(crate) reply: Value,
     /// The moment before the request was sent. Leases count from here.
     pub(crate) asked: Moment,
-    /// The number of replicas that have the lock, if they are too few.
-    pub(crate) unreplicated: Option<u32>,
     /// Earlier copies of the request.
     pub(crate) lost_copies: LostCopies,
 }

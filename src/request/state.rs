@@ -48,12 +48,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether this `call` for it needs a connection of its own, because the confirmation by
-    /// replicas blocks it.
-    pub(super) fn is_exclusive(&self, call: &Call) -> bool {
-        self.client.min_replicas.is_some() && call.is_acquiring()
-    }
-
     /// The error of an error reply, or of a reply in an unexpected form.
     pub(crate) fn refusal(&self, error: RedisError) -> Error {
         let locks = std::iter::once(self.lock).chain(self.others.iter().copied());
@@ -78,8 +72,6 @@ pub(super) fn reply_deadline(requests: &[Request<'_>], budget: &CallBudget) -> M
 pub(super) enum Failure {
     /// It was not sent, for this reason.
     NotSent(Cause),
-    /// It was not sent, because all replica_connections are in use.
-    InUse,
     Redis(RedisError),
     /// Another attempt would fail, too.
     Final(Error),
@@ -123,8 +115,6 @@ pub(super) struct RequestState<'q> {
     /// It was sent again because of a broken connection, since the last pause.
     pub(super) is_resent: bool,
     pub(super) lost_copies: LostCopies,
-    /// Too few replicas have the lock: this many.
-    pub(super) unreplicated: Option<u32>,
     /// The number of lost copies when the call was replaced last.
     replaced_after: u32,
     /// What the last attempt brought: the reply, and when it was asked for. A request without an
@@ -145,7 +135,6 @@ impl<'q> RequestState<'q> {
             redirections: 0,
             is_resent: false,
             lost_copies: LostCopies::default(),
-            unreplicated: None,
             replaced_after: 0,
             outcome: None,
             cause: None,
@@ -174,10 +163,6 @@ impl<'q> RequestState<'q> {
             out.asking();
         }
         out.call(self.call(), self.by_source);
-    }
-
-    pub(super) fn is_exclusive(&self) -> bool {
-        self.request.is_exclusive(self.call())
     }
 
     pub(super) fn is_asking(&self) -> bool {
@@ -220,10 +205,6 @@ impl<'q> RequestState<'q> {
         };
         match failure {
             Failure::NotSent(cause) => self.cause = Some(cause),
-            Failure::InUse => {
-                let cause = || "all replica_connections are in use".into();
-                self.cause.get_or_insert_with(cause);
-            }
             // An earlier error reply says more than a timeout.
             Failure::Redis(error) if error.is_timeout() => {
                 self.cause
@@ -282,7 +263,7 @@ impl<'q> RequestState<'q> {
             Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
             Some(Err(Failure::NotSent(cause))) => cause.to_string(),
             Some(Err(Failure::Final(error))) => error.to_string(),
-            Some(Err(Failure::InUse)) | None => "it was not sent in time".into(),
+            None => "it was not sent in time".into(),
         };
         let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
         (Err(error), Moment::NEVER)
@@ -296,7 +277,6 @@ impl<'q> RequestState<'q> {
                 return Ok(Reply {
                     reply,
                     asked,
-                    unreplicated: self.unreplicated,
                     lost_copies,
                 });
             }

@@ -44,7 +44,7 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     let builder = LockClientBuilder::from(&*format!("redis://127.0.0.1:{port}"));
     let config = builder.validate().unwrap();
     let topology = Arc::new(Topology::new(&config, CredentialSource::Fixed(None), None));
-    let client = RedisClient::new(&config, Arc::clone(&topology));
+    let client = RedisClient::new(&config, Arc::clone(&topology), Arc::default());
     let key = LockKey::new("", "lock");
     let request = Request::new(&client, &key, script::inspect_any(&key));
     let server = topology.known(&key).unwrap();
@@ -88,7 +88,7 @@ fn a_server_that_does_not_reply_to_a_ping_is_unresponsive() {
     let builder = LockClientBuilder::from(&*url).command_timeout(timeout);
     let config = builder.validate().unwrap();
     let topology = Arc::new(Topology::new(&config, CredentialSource::Fixed(None), None));
-    let client = RedisClient::new(&config, Arc::clone(&topology));
+    let client = RedisClient::new(&config, Arc::clone(&topology), Arc::default());
     let server = topology.known(&LockKey::new("", "lock")).unwrap();
     let is_blamed = || server.health.is_unresponsive() || server.health.is_suspect();
     assert!(!is_blamed());

@@ -76,11 +76,6 @@ impl Exclusive {
         })
     }
 
-    /// A connection that is open and idle, for this thread alone.
-    pub(crate) fn idle(&self) -> Option<Checkout> {
-        self.pool.get()?.try_get()
-    }
-
     /// Uses no connection that was opened before this moment for another request.
     pub(crate) fn retire_all(&self, before: Moment) {
         let mut known = self.opener.known.lock();

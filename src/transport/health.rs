@@ -131,12 +131,6 @@ impl Health {
         }
     }
 
-    /// Records that there was no connection for a request. That says nothing of the server's
-    /// replies.
-    pub(crate) fn not_sent(&self) {
-        self.0.lock().pause_again(Moment::now());
-    }
-
     /// Records that a request from `since` got no reply in its time, or could not be sent. Returns
     /// for how long there was no reply, if this has to be reported: once in each outage.
     pub(crate) fn unanswered(&self, since: Moment) -> Option<Duration> {

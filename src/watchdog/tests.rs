@@ -89,9 +89,9 @@ fn thread_of(shared: &Arc<Shared>, deployment: Deployment) -> thread::WatchdogTh
     let config = LockClientBuilder::of_urls(deployment, ["redis://127.0.0.1:1"]);
     let config = config.validate().unwrap();
     let topology = Topology::new(&config, CredentialSource::Fixed(None), None);
-    let redis = RedisClient::new(&config, Arc::new(topology));
     let observer = Arc::<Observer>::default();
-    let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));
+    let redis = RedisClient::new(&config, Arc::new(topology), Arc::clone(&observer));
+    let batch_client = BatchClient::new(Arc::new(redis));
     let timeout = Duration::from_secs(1);
     thread::WatchdogThread {
         shared: Arc::clone(shared),

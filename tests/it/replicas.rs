@@ -57,7 +57,7 @@ fn a_lock_that_is_granted_is_on_the_replica() {
     for round in 0..20 {
         let guard = lock.acquire().unwrap();
         assert!(has(deployment.replica(0), "lock"), "{round}");
-        assert_eq!(monitor.commands(), ["EVALSHA", "WAIT"]);
+        assert_eq!(monitor.commands(), ["EVALSHA", "EVALSHA", "WAIT"]);
         pair(&lock);
         guard.unlock().unwrap();
         assert_eq!(monitor.commands(), ["EVALSHA"]);
@@ -100,6 +100,14 @@ fn too_few(master: &Server) {
         }
         before = unreplicated;
     }
+    let both = client.multi_lock(["a", "b"]);
+    assert_error!(
+        both.try_lock(Duration::ZERO, Lease::RENEWED),
+        TooFewReplicas
+    );
+    eventually("both are released", || {
+        !has(master, "a") && !has(master, "b")
+    });
     assert!(lock.hold_count() == 0 && client.stats().acquisitions == 0);
     // The client still works: the same thread gets the lock if fewer replicas are required.
     let modest = crate::support::client(&master.url());
@@ -203,7 +211,7 @@ fn several_names_are_on_the_replica_after_one_wait() {
             .iter()
             .all(|name| has(deployment.replica(0), name))
     );
-    assert_eq!(monitor.commands(), ["EVALSHA", "WAIT"]);
+    assert_eq!(monitor.commands(), ["EVALSHA", "EVALSHA", "WAIT"]);
     guard.unlock().unwrap();
     assert_eq!(client.stats().unreplicated, 0);
 }

@@ -50,8 +50,8 @@ pub(super) struct Acquisition<'a> {
     pub(super) has_asked_again: bool,
     /// The log says that no release can end this wait.
     pub(super) is_logged: bool,
-    /// Set if the last reply was a grant that only this many replicas confirmed: too few.
-    pub(super) unreplicated: Option<u32>,
+    /// Set if the last reply was a grant that replicas did not confirm: why.
+    pub(super) unconfirmed: Option<Error>,
     /// The owner of the last grant that had ended when its reply arrived.
     pub(super) late: Option<OwnerId>,
 }
@@ -114,7 +114,7 @@ impl<'a> Acquisition<'a> {
             is_unanswered: false,
             has_asked_again: false,
             is_logged: false,
-            unreplicated: None,
+            unconfirmed: None,
             late: None,
         }
     }
@@ -123,7 +123,11 @@ impl<'a> Acquisition<'a> {
     /// nothing is left of the requests. `first` is the first request, if it is sent already.
     pub(super) fn run(mut self, first: Option<First>) -> Result<Option<HeldLock>> {
         let granted = self.acquire(first);
-        let granted = granted.map_err(|error| self.error_of_call(error));
+        let granted = granted.map_err(|error| match error {
+            // The last reply says more.
+            Error::Unavailable { .. } => self.unconfirmed.take().unwrap_or(error),
+            error => error,
+        });
         if let Ok(Some(granted)) = granted {
             return Ok(Some(self.keep(granted)));
         }
@@ -149,19 +153,6 @@ impl<'a> Acquisition<'a> {
             RoundEnd::Granted(granted) => Some(granted),
             RoundEnd::WaitIsOver => None,
         })
-    }
-
-    /// The error of a call that fails with this one: too few replicas, if the last reply to this
-    /// thread, or to the one that had the ticket before it, was such a grant.
-    fn error_of_call(&self, error: Error) -> Error {
-        let SingleLock { core, key, id, .. } = self.call.lock;
-        let confirmed = || core.queue.confirmed_replicas(id);
-        match (&error, self.unreplicated.or_else(confirmed)) {
-            (Error::Unavailable { .. }, Some(confirmed)) => {
-                core.redis.too_few_replicas(key, confirmed)
-            }
-            _ => error,
-        }
     }
 
     /// Begins the hold.

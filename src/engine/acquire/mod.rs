@@ -31,7 +31,7 @@ use crate::lease::Lease;
 use crate::local::{Claim, Granted, Hold};
 use crate::observe::{Outcome, WaitSpan, are_spans_enabled};
 use crate::protocol::Wish;
-use crate::request::request_one;
+use crate::request::{confirmed, request_one};
 use acquisition::{Acquisition, First, Traces};
 
 pub(crate) use begin::{TicketLost, keep, take_without_request};
@@ -172,9 +172,10 @@ impl<'a> LockCall<'a> {
         };
         let mut ask = Ask::new(lock, terms);
         let request = ask.request(ask.call(&wish));
-        let next_call = |_| Some(ask.next_copy(&wish));
+        let mut next_call = |_| Some(ask.next_copy(&wish));
         budget.set_unanswered_since(Some(begun));
-        let result = request_one(&request, next_call, budget);
+        let result = request_one(&request, &mut next_call, budget);
+        let result = confirmed(result, &request, next_call, budget);
         let traces = Traces::of(&result);
         match ask.end(result, None) {
             Answer::Granted(granted) => Ok(granted),

@@ -12,9 +12,9 @@ use crate::engine::grant_request::release_unused;
 use crate::engine::local_wait::no_reply;
 use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
-use crate::error::{LostReason, Result};
+use crate::error::{Error, LostReason, Result};
 use crate::observe::tell;
-use crate::request::{Request, request_one};
+use crate::request::{Request, confirmed, request_one};
 
 /// Bounds of the pauses while this client releases the lock.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -70,9 +70,8 @@ impl Acquisition<'_> {
         let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
         match answer {
             Answer::Granted(granted) => Ok(Some(RoundEnd::Granted(granted))),
-            Answer::Failed(error) => Err(error),
-            Answer::Unreplicated { granted, confirmed } => {
-                self.after_unreplicated(&granted.owner, confirmed, is_over)?;
+            Answer::Failed(owner, error) => {
+                self.after_failure(&owner, error, is_over)?;
                 Ok(None)
             }
             Answer::TooLate(_) if is_over => Err(self.call.too_late_error()),
@@ -92,8 +91,9 @@ impl Acquisition<'_> {
         // Within its own hold, the thread waits only for replies.
         let since = self.within.map_or(since, |_| self.call.begun);
         budget.set_unanswered_since(Some(since));
+        let SingleLock { core, key, .. } = self.call.lock;
         match budget.reply_deadline().is_past() {
-            true => Err(no_reply(self.call.lock, budget)),
+            true => Err(no_reply(core, key, budget)),
             false => Ok(()),
         }
     }
@@ -125,8 +125,9 @@ impl Acquisition<'_> {
             prepared: prepared.as_deref(),
             ..ask.request(call.unwrap_or_else(|| ask.call(&wish)))
         };
-        let next_call = |_| Some(ask.next_copy(&wish));
-        let result = request_one(&request, next_call, budget);
+        let mut next_call = |_| Some(ask.next_copy(&wish));
+        let result = request_one(&request, &mut next_call, budget);
+        let result = confirmed(result, &request, next_call, budget);
         drop(request);
         if prepared.is_some_and(|prepared| prepared.is_outdated()) {
             // The wake-up of that message has been taken. If the lock is refused, another request
@@ -135,7 +136,7 @@ impl Acquisition<'_> {
         }
         self.note_traces(Traces::of(&result));
         let answer = ask.end(result, self.waiting);
-        if matches!(answer, Answer::Granted(_) | Answer::Unreplicated { .. }) {
+        if matches!(answer, Answer::Granted(_)) {
             // The grant has left the line.
             self.is_known_to_wait &= self.place.is_none();
         }
@@ -154,22 +155,23 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Releases a grant that only this many replicas confirmed, and pauses. Fails if the wait is
-    /// over.
-    fn after_unreplicated(&mut self, owner: &OwnerId, confirmed: u32, is_over: bool) -> Result<()> {
+    /// Pauses after a grant to this owner that replicas did not confirm. Fails if the wait is over,
+    /// or if another request would fail, too.
+    fn after_failure(&mut self, owner: &OwnerId, error: Error, is_over: bool) -> Result<()> {
         let LockCall { lock, budget, .. } = self.call;
         let SingleLock {
             core, key, kind, ..
         } = lock;
-        core.observer.counters.unreplicated.add(1);
-        let lease_ends = self.call.lease_ends();
-        let cleanup = budget.remaining(core.command_timeout);
-        release_unused(core, key, kind.release(key, owner), lease_ends, &cleanup);
-        if is_over {
-            return Err(core.redis.too_few_replicas(key, confirmed));
+        if matches!(error, Error::TooFewReplicas { .. }) {
+            // Before the next request, which would find the lock held. The server replies.
+            let lease_ends = self.call.lease_ends();
+            let cleanup = budget.remaining(core.command_timeout);
+            release_unused(core, key, kind.release(key, owner), lease_ends, &cleanup);
         }
-        self.unreplicated = Some(confirmed);
-        self.claim.unreplicated(confirmed);
+        if is_over || !error.is_transient() {
+            return Err(error);
+        }
+        self.unconfirmed = Some(error);
         // The message of that release would end the pause.
         self.wait.stop_listening();
         self.wait.sleep(false, budget.reply_deadline().left());
@@ -180,7 +182,7 @@ impl Acquisition<'_> {
         let held = self.note_refusal(refusal);
         self.count_hold(&held);
         self.replied();
-        self.unreplicated = None;
+        self.unconfirmed = None;
         self.waiting.get_or_insert(self.expected_holds);
         if let Some(within) = self.within {
             // Nothing but the loss of that hold excludes this thread.

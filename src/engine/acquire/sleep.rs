@@ -109,12 +109,12 @@ impl<'a> Acquisition<'a> {
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
     fn prepare(&mut self) -> Option<(OwnerId, Arc<Prepared>)> {
-        // While it lets others pass, without a subscription, or with replicas that have to confirm
-        // the lock, this thread sends the request itself.
+        // While it lets others pass, or without a subscription, this thread sends the request
+        // itself.
         let SingleLock { core, key, .. } = self.call.lock;
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
         let is_deaf = self.place_in_line().is_some_and(|place| is_deaf(&place));
-        if pauses || is_deaf || core.redis.min_replicas.is_some() {
+        if pauses || is_deaf {
             return None;
         }
         // Other threads may begin to wait behind this one.

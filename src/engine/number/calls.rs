@@ -8,11 +8,9 @@ use super::{Clear, IfUnclear, Number, Ready};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
-use crate::base::lanes::RequestId;
 use crate::engine::acquire::line::rare_sleep;
 use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, wait_until};
 use crate::error::{Error, Result};
-use crate::local::Claim;
 use crate::observe::{Outcome, WaitSpan};
 use crate::protocol::{AcquireReply, Ask, Change, PermitsSum, RequestCopy};
 use crate::request::Reply;
@@ -49,20 +47,19 @@ impl Number {
         waited
     }
 
-    /// One request for permits, which may be ready. Repeated while too few replicas confirm it.
+    /// One request for permits, which may be ready. Repeated while replicas do not confirm it.
     /// `None` if it has taken them.
     pub(super) fn take<'a>(
         &'a self,
         permits: u32,
         ask: Ask<'_>,
         mut ready: Option<Ready<'a>>,
-        (claim, budget): (&Claim, &CallBudget),
+        budget: &CallBudget,
     ) -> Result<Option<Refusal>> {
-        let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
         let mut pauses = polls();
-        let mut unreplicated = self.core.queue.confirmed_replicas(&self.id);
+        let mut unconfirmed = None;
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
@@ -73,35 +70,19 @@ impl Number {
                 IfUnclear::Undo,
                 budget,
             );
-            let Clear { id, value, reply } =
-                clear.map_err(|error| match (&error, unreplicated) {
-                    (Error::Unavailable { .. }, Some(confirmed)) => {
-                        redis.too_few_replicas(&self.key, confirmed)
-                    }
-                    _ => error,
-                })?;
-            let Some(confirmed) = reply.unreplicated else {
-                return Ok(Some(refusal(value, &reply, asked)));
-            };
-            self.give_back(id, budget);
-            if budget.is_wait_over() || budget.reply_deadline().is_past() {
-                return Err(redis.too_few_replicas(&self.key, confirmed));
+            let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
+            match clear {
+                Ok(Clear { value, reply }) => return Ok(Some(refusal(value, &reply, asked))),
+                Err(error) if error.is_transient() && !is_over => unconfirmed = Some(error),
+                // The last reply says more.
+                Err(error @ Error::Unavailable { .. }) => {
+                    return Err(unconfirmed.take().unwrap_or(error));
+                }
+                Err(error) => return Err(error),
             }
-            unreplicated = Some(confirmed);
-            claim.unreplicated(confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             Ok(None)
         })
-    }
-
-    /// Undoes a request that has taken permits.
-    fn give_back(&self, id: RequestId<'_>, budget: &CallBudget) {
-        let budget = budget.remaining(self.core.command_timeout);
-        let call = self.key().undo(&id, true);
-        let undone = self.core.redis.request(&self.key, call, &budget);
-        if let Err(no_reply) = undone {
-            self.undo_later(id, true, no_reply.lost_copies);
-        }
     }
 
     /// Returns permits, which this call need not have taken.

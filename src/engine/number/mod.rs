@@ -30,7 +30,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::LockId;
 use crate::protocol::{Ask, Change, NumberKey, RequestCopy, number, records};
-use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, request_one};
+use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, confirmed, request_one};
 use crate::script::Call;
 use crate::transport::retry_action::RetryAction;
 
@@ -54,8 +54,7 @@ pub(crate) struct Number {
 }
 
 /// A clear reply to a request that Redis executes at most once.
-struct Clear<'a, T> {
-    id: RequestId<'a>,
+struct Clear<T> {
     value: T,
     /// If a copy was lost, this may be the reply to that copy.
     reply: Reply,
@@ -175,7 +174,7 @@ impl Number {
         decode: fn(&Value) -> RedisResult<T>,
         if_unclear: IfUnclear,
         budget: &CallBudget,
-    ) -> Result<Clear<'a, T>> {
+    ) -> Result<Clear<T>> {
         let _call = self.core.watchdog.begin_call();
         // Other processes may wait for what is repeated.
         if if_unclear != IfUnclear::Repeat {
@@ -197,7 +196,7 @@ impl Number {
         decode: fn(&Value) -> RedisResult<T>,
         if_unclear: IfUnclear,
         budget: &CallBudget,
-    ) -> Result<Option<Clear<'a, T>>> {
+    ) -> Result<Option<Clear<T>>> {
         let (deadline, limit) = (budget.reply_deadline(), Moment::now().after(REPEATED));
         let (of_ready, prepared) = ready.map(|ready| (ready.id, ready.request)).unzip();
         let request_id = of_ready.unwrap_or_else(|| self.core.lanes.next());
@@ -205,10 +204,7 @@ impl Number {
         let copy = |is_repeated| call(RequestCopy { id, is_repeated });
         let sent = self.send(copy, prepared.as_deref(), decode, limit, budget);
         let (error, lost_copies, is_unclear) = match sent {
-            Ok((value, reply)) => {
-                let id = request_id;
-                return Ok(Some(Clear { id, value, reply }));
-            }
+            Ok((value, reply)) => return Ok(Some(Clear { value, reply })),
             Err(none) => *none,
         };
         let is_late = matches!(error, Error::Unavailable { .. });
@@ -249,7 +245,9 @@ impl Number {
             until,
             ..Request::new(redis, &self.key, copy(false))
         };
-        let result = request_one(&request, |_| Some(copy(true)), budget);
+        let next_call = |_| Some(copy(true));
+        let result = request_one(&request, next_call, budget);
+        let result = confirmed(result, &request, next_call, budget);
         if prepared.is_some_and(Prepared::is_outdated) {
             // The wake-up of a later message has been taken.
             budget.unparker().unpark();
@@ -277,12 +275,8 @@ impl Number {
         self.core.redis.unavailable(&self.key, budget, cause)
     }
 
-    /// Makes the next request of a thread in the line, which takes permits. `None` if replicas have
-    /// to confirm it: then the thread sends it itself.
-    fn prepare(&self, permits: u32, place: &str) -> Option<Ready<'_>> {
-        if self.core.redis.min_replicas.is_some() {
-            return None;
-        }
+    /// Makes the next request of a thread in the line, which takes permits.
+    fn prepare(&self, permits: u32, place: &str) -> Ready<'_> {
         let id = self.core.lanes.next();
         let copy = RequestCopy {
             id: &id,
@@ -294,7 +288,7 @@ impl Number {
         };
         let call = self.key().take(copy, permits, ask);
         let request = Prepared::new(&self.core.redis, &self.key, call);
-        Some(Ready { id, request })
+        Ready { id, request }
     }
 
     /// Takes back a request for permits that the subscriber thread may have sent.

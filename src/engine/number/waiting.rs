@@ -15,7 +15,7 @@ use super::{Number, Ready};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
-use crate::engine::local_wait::{no_reply_error, wait_for_claim};
+use crate::engine::local_wait::{no_reply, wait_for_claim};
 use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
@@ -66,13 +66,14 @@ impl Number {
         // Until what the subscriber thread has sent is given back.
         let _call = self.core.watchdog.begin_call();
         budget.check_interrupt(self.name())?;
-        if let Some(claim) = self.core.queue.claim_without_ticket(&self.id, false) {
+        let queue = &self.core.queue;
+        if queue.claim_without_ticket(&self.id, false).is_some() {
             let ask = Ask {
                 waits: !budget.is_wait_over(),
                 place: None,
             };
             budget.set_unanswered_since(Some(budget.started()));
-            if self.take(wanted, ask, None, (&claim, budget))?.is_none() {
+            if self.take(wanted, ask, None, budget)?.is_none() {
                 return Ok(true);
             }
             budget.set_unanswered_since(None);
@@ -152,8 +153,7 @@ impl<'a> PermitWait<'a> {
         let (since, _) = self.claim.begin_request();
         budget.set_unanswered_since(Some(since));
         if budget.reply_deadline().is_past() {
-            let confirmed = number.core.queue.confirmed_replicas(&number.id);
-            return Err(no_reply_error(&number.core, &number.key, confirmed, budget));
+            return Err(no_reply(&number.core, &number.key, budget));
         }
         let is_over = budget.is_wait_over();
         let waits = !is_over || self.has_place && self.claim.is_wanted_by_others();
@@ -169,7 +169,7 @@ impl<'a> PermitWait<'a> {
         // This request answers the calls so far.
         budget.take_message();
         let ready = self.ready.take();
-        let reply = number.take(self.wanted, ask, ready, (&self.claim, budget));
+        let reply = number.take(self.wanted, ask, ready, budget);
         self.is_unanswered = matches!(reply, Err(Error::Unavailable { .. }));
         let refusal = reply?;
         // A sleep that follows is no time without a reply.
@@ -203,7 +203,7 @@ impl<'a> PermitWait<'a> {
             core.watchdog.wait_in_line(key, place, unparker, refused)
         });
         if refusal.rank.is_some() && !is_deaf {
-            self.ready = self.number.prepare(self.wanted, place);
+            self.ready = Some(self.number.prepare(self.wanted, place));
         }
         let request = self.ready.as_ref().map(|ready| &ready.request);
         let again = refusal.again.unwrap_or(Duration::MAX).min(longest);

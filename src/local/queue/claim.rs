@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Entry, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
+use super::{Entry, LocalQueue, LockId, Locks, Ticket, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
@@ -174,27 +174,14 @@ impl Claim {
         }
         let holds = entry.contenders();
         // A thread that holds the lock exclusively uses the ticket of that hold for a shared one.
-        let since = entry.ticket.unanswered().map_or(now, |unanswered| {
-            unanswered.get_or_insert(Unanswered::since(now)).since
-        });
+        let unanswered = entry.ticket.unanswered_since();
+        let since = unanswered.map_or(now, |since| *since.get_or_insert(now));
         (since.min(now), holds)
-    }
-
-    /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
-    pub(crate) fn unreplicated(&self, confirmed: u32) {
-        self.queue.change(|locks| {
-            locks.on_reply(self, |unanswered| {
-                if let Some(unanswered) = unanswered {
-                    unanswered.confirmed_replicas = Some(confirmed);
-                }
-            });
-        });
     }
 
     /// Records a reply.
     pub(crate) fn replied(&self) {
-        self.queue
-            .change(|locks| locks.on_reply(self, |unanswered| *unanswered = None));
+        self.queue.change(|locks| locks.on_reply(self));
     }
 
     /// Records the grant. The thread keeps the ticket until the hold ends, and gives it back if the
@@ -235,7 +222,7 @@ impl Claim {
             let is_free = entry.is_none_or(|entry| entry.ticket.is_free());
             if is_free {
                 // A thread that wants to write waits for the readers of this client.
-                locks.take(lock, thread, Unanswered::since(Moment::now()));
+                locks.take(lock, thread, Moment::now());
             }
             !is_free
         })
@@ -291,13 +278,12 @@ impl Entry {
 }
 
 impl Locks {
-    /// Applies `update` to what is unanswered of the requests with this claim, and wakes the threads
-    /// that wait for a reply.
-    pub(super) fn on_reply(&mut self, claim: &Claim, update: impl FnOnce(&mut Option<Unanswered>)) {
+    /// Records a reply to the requests with this claim, and wakes the threads that wait for one.
+    pub(super) fn on_reply(&mut self, claim: &Claim) {
         if let Some(entry) = self.entries.get_mut(&claim.lock)
             && entry.ticket.is_of(claim.thread)
         {
-            entry.ticket.unanswered().map(update);
+            entry.ticket.unanswered_since().and_then(Option::take);
             self.effects.woken.append(&mut entry.await_reply);
         }
     }
@@ -357,7 +343,7 @@ impl Locks {
 
     /// Passes the ticket of a claim on after a grant that does not keep it.
     fn give_back_after_reply(&mut self, claim: &Claim) {
-        self.on_reply(claim, |unanswered| *unanswered = None);
+        self.on_reply(claim);
         self.give_back(&claim.lock, claim.thread);
     }
 
@@ -368,7 +354,7 @@ impl Locks {
         if let Some(entry) = self.entries.get_mut(lock)
             && entry.is_requested_by(thread)
         {
-            inherited = entry.ticket.unanswered().and_then(|one| *one);
+            inherited = entry.ticket.unanswered_since().and_then(|since| *since);
             entry.ticket = Ticket::Free;
         }
         self.pass_on(lock, inherited);

@@ -51,29 +51,11 @@ pub(super) enum Ticket {
     Requests {
         thread: ThreadId,
         /// Set while there is no reply to the requests of this thread, and of the threads that had
-        /// the ticket before it.
-        unanswered: Option<Unanswered>,
+        /// the ticket before it: when the first of them was sent.
+        unanswered_since: Option<Moment>,
     },
     /// The thread of this hold has it. The hold may have [just ended](Entry::is_given_back).
     Holds(Arc<Hold>),
-}
-
-/// Requests for a lock without a reply that settles them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unanswered {
-    /// When the first of them was sent.
-    pub(super) since: Moment,
-    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
-    pub(super) confirmed_replicas: Option<u32>,
-}
-
-impl Unanswered {
-    pub(super) fn since(since: Moment) -> Self {
-        Self {
-            since,
-            confirmed_replicas: None,
-        }
-    }
 }
 
 impl Ticket {
@@ -89,10 +71,12 @@ impl Ticket {
         }
     }
 
-    /// What is unanswered, if a thread requests the lock.
-    pub(super) fn unanswered(&mut self) -> Option<&mut Option<Unanswered>> {
+    /// Since when there is no reply, if a thread requests the lock.
+    pub(super) fn unanswered_since(&mut self) -> Option<&mut Option<Moment>> {
         match self {
-            Self::Requests { unanswered, .. } => Some(unanswered),
+            Self::Requests {
+                unanswered_since, ..
+            } => Some(unanswered_since),
             Self::Free | Self::Holds(_) => None,
         }
     }

@@ -183,7 +183,7 @@ impl Locks {
             // The grant was lost a moment ago.
             None => Ticket::Requests {
                 thread: waiter.thread,
-                unanswered: None,
+                unanswered_since: None,
             },
         };
         self.assign(waiter);

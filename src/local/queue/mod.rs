@@ -36,7 +36,7 @@ use parking_lot::Mutex;
 pub(crate) use waiter::{Waiter, Wanted};
 pub(crate) use waiting::TicketState;
 
-use entry::{Entry, Ticket, Unanswered};
+use entry::{Entry, Ticket};
 
 use super::LockId;
 use super::grant::{Grant, GrantQueue, Granted, Hold, Losses};
@@ -144,7 +144,7 @@ impl LocalQueue {
         } else if entry.is_none_or(|entry| entry.is_open_to(is_shared)) {
             let mut claim = claim();
             claim.is_alone = true;
-            claim.note(locks.take(lock, thread, Unanswered::since(now)));
+            claim.note(locks.take(lock, thread, now));
             Some(claim)
         } else {
             None
@@ -210,22 +210,25 @@ impl LocalQueue {
 
 impl Locks {
     /// Gives a free ticket to a thread.
-    fn take(&mut self, lock: &LockId, thread: ThreadId, unanswered: Unanswered) -> &Entry {
+    fn take(&mut self, lock: &LockId, thread: ThreadId, since: Moment) -> &Entry {
         let entry = self.entries.entry(lock.clone()).or_default();
-        let unanswered = Some(unanswered);
-        entry.ticket = Ticket::Requests { thread, unanswered };
+        let unanswered_since = Some(since);
+        entry.ticket = Ticket::Requests {
+            thread,
+            unanswered_since,
+        };
         entry
     }
 
     /// Gives the free ticket of a lock to the first thread that waits for it, lets those readers
-    /// join that may, and forgets an unused entry. The thread inherits `unanswered`.
-    fn pass_on(&mut self, lock: &LockId, unanswered: Option<Unanswered>) {
+    /// join that may, and forgets an unused entry. The thread inherits `unanswered_since`.
+    fn pass_on(&mut self, lock: &LockId, unanswered_since: Option<Moment>) {
         while let Some(waiter) = self.next_for(lock) {
             if self.join(lock, &waiter) {
                 continue;
             }
-            let unanswered = unanswered.unwrap_or_else(|| Unanswered::since(Moment::now()));
-            self.take(lock, waiter.thread, unanswered);
+            let since = unanswered_since.unwrap_or_else(Moment::now);
+            self.take(lock, waiter.thread, since);
             self.assign(waiter);
         }
         self.forget_unused(lock);

@@ -13,7 +13,7 @@ impl Claim {
             let entry = locks.entries.get_mut(&self.lock)?;
             let pause = entry.yields.as_mut()?.take_pause(now)?;
             // No request is under way during the pause.
-            locks.on_reply(self, |unanswered| *unanswered = None);
+            locks.on_reply(self);
             Some(pause)
         })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Claim, Entry, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
+use super::{Claim, Entry, LocalQueue, LockId, Ticket, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
 
@@ -83,8 +83,12 @@ impl LocalQueue {
 
     /// Since when requests for this lock have had no reply; `None` if the last one had a reply.
     pub(crate) fn unanswered_since(&self, lock: &LockId) -> Option<Moment> {
-        let locks = self.0.lock();
-        locks.unanswered(lock).map(|unanswered| unanswered.since)
+        match self.0.lock().entries.get(lock)?.ticket {
+            Ticket::Requests {
+                unanswered_since, ..
+            } => unanswered_since,
+            Ticket::Free | Ticket::Holds(_) => None,
+        }
     }
 
     /// The ticket of a lock, as a thread sees it that waits since `begun`.
@@ -95,26 +99,11 @@ impl LocalQueue {
         };
         match &entry.ticket {
             Ticket::Requests {
-                unanswered: Some(unanswered),
+                unanswered_since: Some(since),
                 ..
-            } if unanswered.since <= begun => TicketState::Unanswered,
+            } if *since <= begun => TicketState::Unanswered,
             Ticket::Free if entry.readers.is_empty() => TicketState::Free,
             _ => TicketState::LockIsHeld,
-        }
-    }
-
-    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
-    pub(crate) fn confirmed_replicas(&self, lock: &LockId) -> Option<u32> {
-        let locks = self.0.lock();
-        locks.unanswered(lock)?.confirmed_replicas
-    }
-}
-
-impl Locks {
-    fn unanswered(&self, lock: &LockId) -> Option<Unanswered> {
-        match self.entries.get(lock)?.ticket {
-            Ticket::Requests { unanswered, .. } => unanswered,
-            Ticket::Free | Ticket::Holds(_) => None,
         }
     }
 }

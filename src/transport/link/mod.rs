@@ -43,8 +43,8 @@ mod writing;
 
 use outgoing::Awaited;
 pub(crate) use outgoing::Outgoing;
-pub(crate) use pending::Outcome;
-use pending::{Pending, reply_of};
+use pending::Pending;
+pub(crate) use pending::{Outcome, reply_of};
 pub(crate) use sent::{Copy, Sent, wait_for_any};
 
 /// A link that was idle for longer is replaced by a new one, or tested if none can be opened. A

@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
 }
 
 /// The reply, or the error of a request without one.
-pub(super) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
+pub(crate) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
     match outcome {
         Some(Outcome::Replied(reply, _)) => reply,
         Some(Outcome::Broken(error)) => Err(error),

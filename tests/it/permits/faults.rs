@@ -89,7 +89,7 @@ fn without_permission_for_a_command_of_the_line_all_clients_get_a_permit_soon() 
 }
 
 /// Permits that too few replicas confirm are given back. The first of the waiting threads sends the
-/// requests of all.
+/// requests of all. The others only know that it has had no reply that counts.
 #[test]
 fn too_few_replicas_are_an_error_of_each_thread_and_no_permit_is_taken() {
     let server = Server::start();
@@ -103,13 +103,21 @@ fn too_few_replicas_are_an_error_of_each_thread_and_no_permit_is_taken() {
             let waiters = [(); 3].map(|()| scope.spawn(|| steps.wait()));
             stay_waiting(&waiters);
             view.add(3).unwrap();
-            for waiter in waiters {
+            let results = waiters.map(|waiter| {
                 let result = within(SOON.get(), "a wait", || waiter.join().unwrap());
-                assert_error!(result, TooFewReplicas, "{kind:?}");
-            }
+                result.map(drop)
+            });
+            let errors = || results.iter().filter_map(|result| result.as_ref().err());
+            let too_few = errors().filter(|error| matches!(error, Error::TooFewReplicas { .. }));
+            let unavailable = errors().filter(|error| matches!(error, Error::Unavailable { .. }));
+            let counts = (too_few.count(), unavailable.count());
+            assert!(
+                counts.0 >= 1 && counts.0 + counts.1 == 3,
+                "{kind:?}: {results:?}"
+            );
         });
         eventually("all are given back", || view.left().unwrap() == 3);
         assert_error!(steps.wait_for(Duration::ZERO), TooFewReplicas, "{kind:?}");
-        assert_eq!(view.left().unwrap(), 3, "{kind:?}");
+        eventually("it is given back", || view.left().unwrap() == 3);
     }
 }
