@@ -1,5 +1,4 @@
-//! Lines that clients may not or cannot use, and clients that may not subscribe
-//! or hear nothing.
+//! Lines that clients may not or cannot use, and clients that may not subscribe or hear nothing.
 
 use super::*;
 
