@@ -11,7 +11,7 @@ use crate::base::client_name;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::{Family, LockKey};
-use crate::base::lanes::Lanes;
+use crate::base::lanes::RequestLanes;
 use crate::base::process::Process;
 use crate::base::test_clock::Entered;
 use crate::config::Config;
@@ -54,7 +54,7 @@ pub(crate) struct Core {
     /// The log says that Redis refuses the line of a lock. It is logged once, because every lock
     /// may have one.
     pub(crate) logged_no_line: AtomicBool,
-    pub(crate) lanes: Lanes,
+    pub(crate) lanes: RequestLanes,
     pub(crate) observer: Arc<Observer>,
     _provider: Option<ProviderThread>,
     /// Dropped last, because the other threads report until they end.
@@ -127,7 +127,7 @@ impl Core {
             redis,
             queue,
             logged_no_line: AtomicBool::new(false),
-            lanes: Lanes::default(),
+            lanes: RequestLanes::default(),
             observer,
             _provider: provider,
             _reporter: reporter,
@@ -206,7 +206,7 @@ impl Core {
         wait: Option<Duration>,
         interrupt: Option<&'c Interrupt>,
     ) -> CallBudget<'c> {
-        self.begin_call(|| match (wait, interrupt) {
+        self.begin_budget(|| match (wait, interrupt) {
             (None, Some(interrupt)) => CallBudget::until_interrupted(interrupt),
             _ => {
                 let wait = wait.unwrap_or(Duration::MAX);
@@ -218,15 +218,15 @@ impl Core {
 
     /// For `unlock`: three command timeouts, enough for two lost replies.
     pub(crate) fn budget_to_unlock(&self) -> CallBudget<'static> {
-        self.begin_call(|| CallBudget::for_reply(self.command_timeout * 3))
+        self.begin_budget(|| CallBudget::for_reply(self.command_timeout * 3))
     }
 
     /// For calls that send one request: one command timeout.
     pub(crate) fn budget_for_a_reply(&self) -> CallBudget<'static> {
-        self.begin_call(|| CallBudget::for_reply(self.command_timeout))
+        self.begin_budget(|| CallBudget::for_reply(self.command_timeout))
     }
 
-    fn begin_call<'c>(&self, budget: impl FnOnce() -> CallBudget<'c>) -> CallBudget<'c> {
+    fn begin_budget<'c>(&self, budget: impl FnOnce() -> CallBudget<'c>) -> CallBudget<'c> {
         // Before the budget reads the time: a test may skip time until then.
         let _entered = Entered::by_call(&self.redis.clock);
         budget().with_clock(&self.redis.clock)

@@ -13,28 +13,28 @@ use crate::base::clock::Moment;
 
 /// The lanes of one client.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes(Mutex<State>);
+pub(crate) struct RequestLanes(Mutex<LaneTable>);
 
 /// Its mutex protects: a lane has one request at a time, and the next one has a larger number.
 #[derive(Debug, Default)]
-struct State {
+struct LaneTable {
     last_number: u64,
     lanes: u32,
     /// The smallest one is used first.
     free: BTreeSet<u32>,
-    /// Lanes whose last request may still be executed or undone, until the given moment.
+    /// RequestLanes whose last request may still be executed or undone, until the given moment.
     retired: VecDeque<(Moment, u32)>,
 }
 
 /// A request under way. Dropping it frees its lane.
 #[derive(Debug)]
 pub(crate) struct RequestId<'a> {
-    lanes: &'a Lanes,
+    lanes: &'a RequestLanes,
     pub(crate) lane: u32,
     pub(crate) number: u64,
 }
 
-impl Lanes {
+impl RequestLanes {
     pub(crate) fn next(&self) -> RequestId<'_> {
         let now = Moment::now();
         let mut state = self.0.lock();
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_lane_is_used_again_with_a_larger_number() {
-        let lanes = Lanes::default();
+        let lanes = RequestLanes::default();
         let (one, two) = (lanes.next(), lanes.next());
         assert_eq!((one.lane, two.lane), (1, 2));
         assert!(two.number > one.number);
@@ -92,10 +92,10 @@ mod tests {
 
     #[test]
     fn a_lane_of_an_unclear_request_is_not_used_for_a_while() {
-        let lanes = Lanes::default();
+        let lanes = RequestLanes::default();
         lanes.next().retire(Duration::from_secs(60));
         assert_eq!(lanes.next().lane, 2);
-        let lanes = Lanes::default();
+        let lanes = RequestLanes::default();
         lanes.next().retire(Duration::ZERO);
         assert_eq!(lanes.next().lane, 1);
     }

@@ -46,19 +46,19 @@ pub struct Subscription<T> {
 
 /// Sends messages to its subscriptions.
 pub(crate) struct Source<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<SourceState<T>>,
     process: Process,
 }
 
 /// Its mutex protects: no channel has more undelivered messages than it may, and each channel gets
 /// the end.
-struct State<T> {
-    channels: Vec<Channel<T>>,
+struct SourceState<T> {
+    channels: Vec<SubscriptionSender<T>>,
     /// Set at the end: the last message, if there is one.
     end: Option<Option<T>>,
 }
 
-struct Channel<T> {
+struct SubscriptionSender<T> {
     sender: Sender<T>,
     is_used: Weak<()>,
 }
@@ -101,7 +101,7 @@ impl<T> Default for Source<T> {
     fn default() -> Self {
         let (channels, end) = (Vec::new(), None);
         Self {
-            state: Mutex::new(State { channels, end }),
+            state: Mutex::new(SourceState { channels, end }),
             process: Process::current(),
         }
     }
@@ -122,10 +122,10 @@ impl<T: Clone> Source<T> {
         };
         let is_used = Arc::downgrade(&subscription._is_used);
         let mut state = self.state.lock();
-        let is_unused = |channel: &mut Channel<T>| channel.is_used.strong_count() == 0;
+        let is_unused = |channel: &mut SubscriptionSender<T>| channel.is_used.strong_count() == 0;
         let unused: Vec<_> = state.channels.extract_if(.., is_unused).collect();
         match state.end.clone() {
-            None => state.channels.push(Channel { sender, is_used }),
+            None => state.channels.push(SubscriptionSender { sender, is_used }),
             Some(last) => last.into_iter().for_each(|last| _ = sender.send(last)),
         }
         drop(state);
@@ -137,7 +137,7 @@ impl<T: Clone> Source<T> {
     /// Returns how many channels missed it.
     pub(crate) fn send(&self, message: &T, most: usize) -> u64 {
         let mut missed = 0;
-        let is_unused = |channel: &mut Channel<T>| {
+        let is_unused = |channel: &mut SubscriptionSender<T>| {
             let is_full = channel.sender.len() >= most;
             missed += u64::from(is_full);
             !is_full && channel.sender.send(message.clone()).is_err()

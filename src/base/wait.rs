@@ -11,7 +11,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Waits until `is_done`, at most until this moment. `changed` is notified of every change. True if
 /// it is done.
-pub(crate) fn wait_until<T>(
+pub(crate) fn wait_for_state<T>(
     changed: &Condvar,
     state: &mut MutexGuard<'_, T>,
     until: Moment,

@@ -22,7 +22,7 @@ use super::seats::{HeldAt, Seats};
 use super::{Call, Missing};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
-use crate::engine::{Channel, HeldLock, SingleLock, Wait, wait_until};
+use crate::engine::{Channel, HeldLock, SingleLock, Wait, repeat_until_done};
 use crate::error::{Error, Result};
 
 /// Pauses between rounds in which too few servers reply. There is none before the second round.
@@ -115,7 +115,7 @@ impl<'a> Rounds<'a> {
         } = self.call;
         budget.check_interrupt(composite.name())?;
         seats.pause(&self.wait);
-        wait_until(budget, composite.name(), || self.round(seats))
+        repeat_until_done(budget, composite.name(), || self.round(seats))
     }
 
     /// Requests the lock once. Waits for the next round if there is no decision: then `None`.

@@ -302,7 +302,7 @@ impl Call<'_> {
     /// Makes shutdowns of the clients wait for this call.
     fn begin(&self) -> Vec<ActiveCall<'_>> {
         let cores = distinct(self.composite.cores());
-        cores.map(|core| core.watchdog.begin_call()).collect()
+        cores.map(|core| core.watchdog.delay_shutdown()).collect()
     }
 
     /// Releases levels that the call does not keep, in the rest of its time. The errors are those of

@@ -9,7 +9,7 @@ use super::grant_request::{note_count, request_about_grant};
 use super::lock_call::LockCall;
 use super::release::Release;
 use super::single_lock::SingleLock;
-use super::wait::{Channel, Wait, polls, wait_until};
+use super::wait::{Channel, Wait, polls, repeat_until_done};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
@@ -18,7 +18,7 @@ use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, Place, PlaceEnd, Unlocks};
-use crate::observe::{Outcome, WaitSpan};
+use crate::observe::{WaitOutcome, WaitSpan};
 use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, ended, verdicts};
 use crate::request::{LostCopies, NoReply};
 use crate::script::Call;
@@ -41,10 +41,10 @@ impl SingleLock {
         let hold = self.own_hold()?;
         let span = WaitSpan::enter(self.name(), "condition");
         // Until the place has ended.
-        let _call = self.core.watchdog.begin_call();
+        let _call = self.core.watchdog.delay_shutdown();
         let budget = self.core.budget_to_wait(Some(wait), interrupt);
         let result = self.wait_with(&hold, condition, &self.until_shutdown(budget));
-        span.end(Outcome::of_wait(&result));
+        span.end(WaitOutcome::of_wait(&result));
         result
     }
 
@@ -57,7 +57,7 @@ impl SingleLock {
         let core = &self.core;
         let keys = ConditionKeys::new(&self.key, condition)?;
         budget.check_interrupt(self.name())?;
-        let waiter = Waiter::new(core, keys, budget);
+        let waiter = ConditionWaiter::new(core, keys, budget);
         let (place, lost_copies) = waiter.enter(&self.key, hold)?;
         let mut wait = Wait::new(budget, polls());
         // With a subscription before the release, no message is missed.
@@ -162,7 +162,7 @@ pub(super) enum Woken {
 }
 
 /// A thread that waits on a condition.
-struct Waiter<'a> {
+struct ConditionWaiter<'a> {
     core: &'a Core,
     budget: &'a CallBudget<'a>,
     keys: ConditionKeys,
@@ -174,7 +174,7 @@ struct Waiter<'a> {
     lasts: Duration,
 }
 
-impl<'a> Waiter<'a> {
+impl<'a> ConditionWaiter<'a> {
     fn new(core: &'a Core, keys: ConditionKeys, budget: &'a CallBudget<'a>) -> Self {
         Self {
             key: keys.heard_by(&core.owner_prefix),
@@ -240,7 +240,7 @@ impl<'a> Waiter<'a> {
         let channel = self.channel();
         // A subscription has begun or has ended, so a message may have been missed.
         let mut may_have_missed = false;
-        let woken = wait_until(self.budget, channel.key.name(), || {
+        let woken = repeat_until_done(self.budget, channel.key.name(), || {
             let woken = self.woken(place);
             if woken.is_none() && std::mem::take(&mut may_have_missed) {
                 self.confirm(place);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::lock_call::LockCall;
 use super::single_lock::SingleLock;
-use super::wait::wait_until;
+use super::wait::repeat_until_done;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -43,7 +43,7 @@ pub(crate) fn wait_for_claim(call: LockCall<'_>) -> Result<Option<Claim>> {
         waiter: &waiter,
         reply_deadline: None,
     };
-    let result = wait_until(budget, lock.name(), || wait.round());
+    let result = repeat_until_done(budget, lock.name(), || wait.round());
     match result {
         Ok(WaitEnd::Ticket(claim)) => Ok(Some(claim)),
         Ok(WaitEnd::Over) => Ok(None),

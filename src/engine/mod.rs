@@ -40,4 +40,4 @@ pub(crate) use lock_call::LockCall;
 pub(crate) use number::Number;
 pub(crate) use release::{Ended, Release};
 pub(crate) use single_lock::SingleLock;
-pub(crate) use wait::{Channel, Wait, wait_until};
+pub(crate) use wait::{Channel, Wait, repeat_until_done};

@@ -43,7 +43,7 @@ impl<'a> Release<'a> {
         linger: Duration,
     ) -> Self {
         // Before the grant ends here, because from then on only this thread releases it.
-        let call = core.watchdog.begin_call();
+        let call = core.watchdog.delay_shutdown();
         let unlocked = core.queue.unlock(hold, unlocks, linger);
         tell_watchdog(core, hold, unlocked);
         Self {

@@ -23,7 +23,7 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 /// Repeats `round` until it has a result. Fails if the call is interrupted after a round without
 /// one.
-pub(crate) fn wait_until<T>(
+pub(crate) fn repeat_until_done<T>(
     budget: &CallBudget,
     name: &str,
     mut round: impl FnMut() -> Result<Option<T>>,
@@ -257,9 +257,9 @@ mod tests {
             interrupt.interrupt();
             Ok(result)
         };
-        let result = wait_until(&budget, "a", || round(Some(())));
+        let result = repeat_until_done(&budget, "a", || round(Some(())));
         assert_eq!(result.unwrap(), (), "a result counts");
-        let result = wait_until(&budget, "a", || round(None));
+        let result = repeat_until_done(&budget, "a", || round(None));
         assert!(matches!(result, Err(Error::Interrupted { .. })));
         assert_eq!(rounds, 2);
     }

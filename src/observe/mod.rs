@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use counters::Stats;
 pub(crate) use counters::{Counters, HoldCount, register};
 pub(crate) use reporter::{Reporter, tell};
-pub(crate) use span::{HoldSpan, Outcome, WaitSpan, are_spans_enabled};
+pub(crate) use span::{HoldSpan, WaitOutcome, WaitSpan, are_spans_enabled};
 
 use crate::base::subscription::{Source, Subscription};
 use crate::error::LostReason;
@@ -97,12 +97,12 @@ impl Observer {
     }
 
     /// Counts a call for a lock or for permits if it did not acquire them.
-    pub(crate) fn count_failure(&self, outcome: Outcome) {
+    pub(crate) fn count_failure(&self, outcome: WaitOutcome) {
         let counters = &self.counters;
         let counter = match outcome {
-            Outcome::TIMEOUT => &counters.acquires_timed_out,
-            Outcome::UNAVAILABLE => &counters.acquires_unavailable,
-            Outcome::REFUSED => &counters.acquires_refused,
+            WaitOutcome::TIMEOUT => &counters.acquires_timed_out,
+            WaitOutcome::UNAVAILABLE => &counters.acquires_unavailable,
+            WaitOutcome::REFUSED => &counters.acquires_refused,
             _ => return,
         };
         counter.add(1);

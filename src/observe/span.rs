@@ -27,9 +27,9 @@ pub(crate) fn are_spans_enabled() -> bool {
 /// How a call ended that waits for a lock, for permits, for a latch or on a condition: the label in
 /// its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Outcome(&'static str);
+pub(crate) struct WaitOutcome(&'static str);
 
-impl Outcome {
+impl WaitOutcome {
     /// It has what it waited for.
     pub(crate) const ACQUIRED: Self = Self("acquired");
     /// It has a further level: its thread already held the lock.
@@ -116,7 +116,7 @@ impl WaitSpan {
         Self(span)
     }
 
-    pub(crate) fn end(self, Outcome(label): Outcome) {
+    pub(crate) fn end(self, WaitOutcome(label): WaitOutcome) {
         self.0.record("outcome", label);
     }
 }

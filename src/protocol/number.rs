@@ -142,12 +142,15 @@ pub(crate) fn number<T: TryFrom<i64>>(reply: &Value) -> RedisResult<T> {
 mod tests {
     use super::*;
     use crate::base::key::Family;
-    use crate::base::lanes::Lanes;
+    use crate::base::lanes::RequestLanes;
 
     /// Redisson takes the message of a release of a latch for a count of zero.
     #[test]
     fn a_latch_is_released_by_a_count_of_zero_and_a_semaphore_by_permits() {
-        let (key, lanes) = (LockKey::of(Family::Semaphore, "", "a"), Lanes::default());
+        let (key, lanes) = (
+            LockKey::of(Family::Semaphore, "", "a"),
+            RequestLanes::default(),
+        );
         let (key, records) = (&key, "records");
         let number = NumberKey { key, records };
         let id = &lanes.next();

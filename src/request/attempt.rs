@@ -17,7 +17,7 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Call;
 use crate::topology::Redirect;
-use crate::transport::link::{Copy, Outcome, wait_for_any};
+use crate::transport::link::{Outcome, SentCopy, wait_for_any};
 use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
@@ -225,7 +225,13 @@ impl<'r, 'q> Attempt<'r, 'q> {
 
     /// Notes a request without a reply, which may still be executed. The `copy` is on a link that
     /// is in use.
-    fn lost(&mut self, exchange: &Exchange, place: usize, copy: Option<Copy>, error: RedisError) {
+    fn lost(
+        &mut self,
+        exchange: &Exchange,
+        place: usize,
+        copy: Option<SentCopy>,
+        error: RedisError,
+    ) {
         let request = &mut self.requests[place];
         let call = request.call().clone();
         let is_broken = copy.is_none() && !error.is_timeout();

@@ -11,7 +11,7 @@ use redis::Value;
 use crate::base::clock::Moment;
 use crate::error::Error;
 use crate::script::Call;
-use crate::transport::link::{Copy, Outcome};
+use crate::transport::link::{Outcome, SentCopy};
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
@@ -50,7 +50,7 @@ pub(crate) struct LostCopies {
 /// A copy whose reply may arrive late.
 #[derive(Debug)]
 struct Lost {
-    copy: Copy,
+    copy: SentCopy,
     call: Call,
 }
 
@@ -99,7 +99,7 @@ impl LostCopies {
     }
 
     /// Records a copy that got no clear reply, and its place on the link if all of it was sent.
-    pub(super) fn lost(&mut self, server: &Arc<Server>, copy: Option<(Copy, &Call)>) {
+    pub(super) fn lost(&mut self, server: &Arc<Server>, copy: Option<(SentCopy, &Call)>) {
         self.copies += 1;
         self.reached(server);
         self.server.get_or_insert_with(|| Arc::clone(server));

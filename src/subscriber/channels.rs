@@ -23,8 +23,8 @@ const MOST_KEPT: usize = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     /// By channel, or for calls on the control channel, by message.
-    channels: HashMap<Arc<str>, Channel>,
-    /// Contains the channels that are [wanted](Subscription::Wanted).
+    channels: HashMap<Arc<str>, ChannelEntry>,
+    /// Contains the channels that are [wanted](ChannelState::Wanted).
     wanted: Vec<Arc<str>>,
     /// When the control channel was subscribed on the current connection.
     connected: Option<Moment>,
@@ -70,15 +70,15 @@ pub(super) struct Listening {
 }
 
 #[derive(Debug)]
-struct Channel {
-    state: Subscription,
+struct ChannelEntry {
+    state: ChannelState,
     listeners: Vec<Listening>,
     /// When its last listener was removed.
     unused_since: Option<Moment>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subscription {
+enum ChannelState {
     Wanted,
     /// The subscription was requested on the current connection.
     Requested,
@@ -103,8 +103,8 @@ impl Channels {
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
             wanted.push(Arc::clone(channel));
-            Channel {
-                state: Subscription::Wanted,
+            ChannelEntry {
+                state: ChannelState::Wanted,
                 listeners: Vec::new(),
                 unused_since: None,
             }
@@ -116,8 +116,8 @@ impl Channels {
         });
         entry.unused_since = None;
         match (self.state(channel), since) {
-            (Some(Subscription::Wanted | Subscription::Requested), _) => false,
-            (Some(Subscription::Live(live)), Some(since)) => {
+            (Some(ChannelState::Wanted | ChannelState::Requested), _) => false,
+            (Some(ChannelState::Live(live)), Some(since)) => {
                 let called = called.map(|(called, _)| called);
                 live >= since || called.max(self.forgotten) >= Some(since)
             }
@@ -138,7 +138,7 @@ impl Channels {
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
             entry.unused_since = Some(now);
-            if entry.state == Subscription::Wanted {
+            if entry.state == ChannelState::Wanted {
                 self.channels.remove(channel);
             }
             self.expected.insert(Arc::clone(channel));
@@ -165,21 +165,21 @@ impl Channels {
     }
 
     /// The state of a channel. That of a call is the state of the control channel.
-    fn state(&self, channel: &str) -> Option<Subscription> {
+    fn state(&self, channel: &str) -> Option<ChannelState> {
         let entry = self.channels.get(channel)?;
         Some(match (is_call(channel), self.connected) {
-            (true, Some(since)) => Subscription::Live(since),
+            (true, Some(since)) => ChannelState::Live(since),
             _ => entry.state,
         })
     }
 
     pub(crate) fn is_live(&self, channel: &str) -> bool {
-        matches!(self.state(channel), Some(Subscription::Live(_)))
+        matches!(self.state(channel), Some(ChannelState::Live(_)))
     }
 
     /// True if the server has not replied to the subscription yet. Its reply wakes the listeners.
     pub(crate) fn is_coming(&self, channel: &str) -> bool {
-        let coming = [Subscription::Wanted, Subscription::Requested];
+        let coming = [ChannelState::Wanted, ChannelState::Requested];
         self.state(channel)
             .is_some_and(|state| coming.contains(&state))
     }
@@ -189,8 +189,8 @@ impl Channels {
     pub(crate) fn take_wanted(&mut self) -> Vec<Arc<str>> {
         let mut taken = std::mem::take(&mut self.wanted);
         taken.retain(|channel| match self.channels.get_mut(channel) {
-            Some(entry) if entry.state == Subscription::Wanted && !is_call(channel) => {
-                entry.state = Subscription::Requested;
+            Some(entry) if entry.state == ChannelState::Wanted && !is_call(channel) => {
+                entry.state = ChannelState::Requested;
                 true
             }
             _ => false,
@@ -198,7 +198,7 @@ impl Channels {
         taken
     }
 
-    fn set(&mut self, channel: &str, state: Subscription) {
+    fn set(&mut self, channel: &str, state: ChannelState) {
         if let Some(entry) = self.channels.get_mut(channel) {
             entry.state = state;
         }
@@ -238,7 +238,7 @@ impl Channels {
     /// Records that Redis confirmed the subscription. Returns the listeners, which must try to
     /// acquire their locks because they missed earlier messages.
     pub(crate) fn confirmed(&mut self, channel: &str, now: Moment) -> Vec<Unparker> {
-        self.set(channel, Subscription::Live(now));
+        self.set(channel, ChannelState::Live(now));
         let entry = self.channels.get(channel);
         entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
@@ -264,14 +264,14 @@ impl Channels {
     /// again after [`REFUSED_PAUSE`], and on the next connection. Returns the listeners, which must
     /// ask without it.
     pub(crate) fn refused(&mut self, channel: &str, now: Moment) -> Vec<Unparker> {
-        self.set(channel, Subscription::Refused(now));
+        self.set(channel, ChannelState::Refused(now));
         let entry = self.channels.get(channel);
         entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
 
     /// True if Redis refused the subscription when it was last requested.
     pub(crate) fn is_refused(&self, channel: &str) -> bool {
-        matches!(self.state(channel), Some(Subscription::Refused(_)))
+        matches!(self.state(channel), Some(ChannelState::Refused(_)))
     }
 
     /// Returns the listeners to wake after a message. On the channel of a lock, each waits for
@@ -323,7 +323,7 @@ impl Channels {
         let entries = self.channels.values_mut();
         entries
             .flat_map(|entry| {
-                entry.state = Subscription::Wanted;
+                entry.state = ChannelState::Wanted;
                 entry.unparkers()
             })
             .collect()
@@ -339,12 +339,12 @@ impl Channels {
         } = self;
         channels.retain(|channel, entry| {
             let unused = entry.unused_since;
-            let is_kept = entry.state == Subscription::Requested
+            let is_kept = entry.state == ChannelState::Requested
                 || unused.is_none_or(|since| now < since.after(LINGER));
             match entry.state {
-                Subscription::Live(_) if !is_kept => subscribed.push(Arc::clone(channel)),
-                Subscription::Refused(at) if is_kept && at.after(REFUSED_PAUSE) <= now => {
-                    entry.state = Subscription::Wanted;
+                ChannelState::Live(_) if !is_kept => subscribed.push(Arc::clone(channel)),
+                ChannelState::Refused(at) if is_kept && at.after(REFUSED_PAUSE) <= now => {
+                    entry.state = ChannelState::Wanted;
                     wanted.push(Arc::clone(channel));
                 }
                 _ => {}
@@ -365,7 +365,7 @@ fn is_freed(name: &str) -> bool {
     matches!(Message::parse(name), Message::Freed(_))
 }
 
-impl Channel {
+impl ChannelEntry {
     /// Where the listener of this thread with this word is.
     fn position(&self, (thread, word): (&Unparker, Option<&str>)) -> Option<usize> {
         let mut listeners = self.listeners.iter();

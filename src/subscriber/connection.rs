@@ -12,7 +12,7 @@ use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 use super::channels::Channels;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
-use crate::base::wait::wait_until;
+use crate::base::wait::wait_for_state;
 use crate::observe::Observer;
 use crate::request::RedisClient;
 use crate::script::Publish;
@@ -60,7 +60,7 @@ impl fmt::Debug for Handlers {
 pub(super) struct SubscriberConnection {
     pub(super) server: Arc<Server>,
     pub(super) context: Arc<Context>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<ConnectionState>,
     /// The client could not subscribe when it last tried, so it receives no calls.
     pub(super) is_deaf: AtomicBool,
     /// The thread is to end, or has ended.
@@ -74,7 +74,7 @@ pub(super) struct SubscriberConnection {
 /// * Commands are sent in the order in which their replies are awaited. The thread that adds a
 ///   channel sends the command, and the subscriber thread receives the reply.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct ConnectionState {
     pub(super) channels: Channels,
     /// The current connection, and what was requested on it.
     pub(super) link: Option<Arc<Link>>,
@@ -94,7 +94,7 @@ pub(super) struct Requested {
     pub(super) at: Moment,
 }
 
-impl State {
+impl ConnectionState {
     /// Sends a command for each `together` channels.
     pub(super) fn send(&mut self, command: &'static str, channels: &[Arc<str>], together: usize) {
         let Some(link) = self.link.as_ref().filter(|_| !channels.is_empty()) else {
@@ -201,7 +201,8 @@ impl SubscriberConnection {
     /// True if it has.
     pub(super) fn join_until(&self, until: Moment) -> bool {
         let Self { state, stopped, .. } = self;
-        let has_ended = wait_until(stopped, &mut state.lock(), until, |state| !state.is_running);
+        let has_ended =
+            wait_for_state(stopped, &mut state.lock(), until, |state| !state.is_running);
         if has_ended {
             self.join();
         }

@@ -12,11 +12,11 @@ use parking_lot::MutexGuard;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::channels::{Channels, Listening, REFUSED_PAUSE};
-use super::connection::{Requested, State, SubscriberConnection};
+use super::connection::{ConnectionState, Requested, SubscriberConnection};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
-use crate::base::wait::wait_until;
+use crate::base::wait::wait_for_state;
 use crate::observe::tell;
 use crate::protocol::message::Message;
 use crate::transport::link::Link;
@@ -49,7 +49,7 @@ struct SubscriberThread {
 
 impl SubscriberConnection {
     /// Starts the thread, unless it runs.
-    pub(super) fn start(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    pub(super) fn start(self: &Arc<Self>, mut state: MutexGuard<'_, ConnectionState>) {
         if state.is_running || state.is_stopped {
             return;
         }
@@ -121,7 +121,7 @@ impl SubscriberThread {
     fn pause(&self, pause: Duration) {
         let end = Moment::now().after(pause);
         let SubscriberConnection { state, stopped, .. } = &*self.shared;
-        wait_until(stopped, &mut state.lock(), end, |state| state.is_stopped);
+        wait_for_state(stopped, &mut state.lock(), end, |state| state.is_stopped);
     }
 
     /// Opens a connection and reads from it. Returns `Ok` when the client is dropped.

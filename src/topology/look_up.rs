@@ -10,7 +10,7 @@ use super::Topology;
 use super::hint::hint;
 use super::map::Map;
 use super::route_error::{LookUpFailed, RouteError};
-use super::slots::{self, Range};
+use super::slots::{self, SlotRange};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::deployment::Deployment;
@@ -23,7 +23,7 @@ use crate::transport::server_error::ServerError;
 
 /// Which servers have which slots, how releases are published there, and the host of the server
 /// that replied.
-type Reported<'a> = (Vec<Range>, Publish, &'a str);
+type Reported<'a> = (Vec<SlotRange>, Publish, &'a str);
 
 impl Topology {
     /// Asks which servers have the locks. If another thread does so already, waits for its result.
@@ -52,7 +52,7 @@ impl Topology {
         command.arg(name);
         let ask = |node: &Node, until| {
             let reply = ask(node, &command, until)?.remove(0)?;
-            let master = Range::of_master(&reply)?;
+            let master = SlotRange::of_master(&reply)?;
             Ok(master.map(|master| (vec![master], Publish::ToAll)))
         };
         self.ask_each(&[], true, deadline, ask)?.ok_or_else(|| {
@@ -94,7 +94,7 @@ impl Topology {
         known: &'a [Arc<Server>],
         are_sentinels: bool,
         deadline: Moment,
-        ask: impl Fn(&Node, Moment) -> RedisResult<Option<(Vec<Range>, Publish)>>,
+        ask: impl Fn(&Node, Moment) -> RedisResult<Option<(Vec<SlotRange>, Publish)>>,
     ) -> Result<Option<Reported<'a>>, RouteError> {
         let candidates = self.candidates(known);
         let (mut failures, mut unknown) = (Vec::new(), 0);
@@ -150,7 +150,7 @@ impl Topology {
     }
 
     /// Replaces the map by that of the server on `host`. No server in it is suspect any more.
-    fn replace_map(&self, host: &str, ranges: Vec<Range>) {
+    fn replace_map(&self, host: &str, ranges: Vec<SlotRange>) {
         let mut known = self.map.write();
         let mut map = Map::default();
         for range in ranges {

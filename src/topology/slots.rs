@@ -11,14 +11,14 @@ const LONGEST_HOST: usize = 255;
 /// A range of slots, and the host and port of their primary. Without a host it is the host of the
 /// server that sent the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct SlotRange {
     pub(super) first: u16,
     pub(super) last: u16,
     pub(super) host: Option<String>,
     pub(super) port: u16,
 }
 
-impl Range {
+impl SlotRange {
     /// All slots. The host and the port are the reply of a sentinel.
     pub(super) fn of_master(reply: &Value) -> RedisResult<Option<Self>> {
         let master: Option<(String, u16)> = decoded(reply)?;
@@ -42,7 +42,7 @@ impl Range {
 }
 
 /// Parses the reply to CLUSTER SLOTS: `[first, last, [host, port, ..], replica..]` for each range.
-pub(super) fn ranges(reply: &Value) -> RedisResult<Vec<Range>> {
+pub(super) fn ranges(reply: &Value) -> RedisResult<Vec<SlotRange>> {
     let rows: Vec<Vec<Value>> = decoded(reply)?;
     if rows.len() > usize::from(SLOTS) {
         return Err(unexpected(reply));
@@ -64,7 +64,7 @@ pub(super) fn ranges(reply: &Value) -> RedisResult<Vec<Range>> {
         if host.as_deref() == Some("?") {
             continue;
         }
-        let range = Range {
+        let range = SlotRange {
             first: decoded(&first)?,
             last: decoded::<u16>(&last)?.min(SLOTS - 1),
             host: host.filter(|host| !host.is_empty()),
@@ -87,7 +87,7 @@ mod tests {
             *3\r\n:101\r\n:16383\r\n*2\r\n$-1\r\n:7001\r\n\
             *3\r\n:5\r\n:6\r\n*2\r\n$1\r\n?\r\n:7002\r\n";
         let found = ranges(&redis::parse_redis_value(reply).unwrap()).unwrap();
-        let range = |first, last, host: Option<&str>, port| Range {
+        let range = |first, last, host: Option<&str>, port| SlotRange {
             first,
             last,
             host: host.map(Into::into),
@@ -110,8 +110,12 @@ mod tests {
         assert!(ranges(&Value::Array(many)).is_err());
         let host = |length| Value::BulkString(vec![b'h'; length]);
         let master = |length| Value::Array(vec![host(length), Value::Int(6379)]);
-        assert!(Range::of_master(&master(LONGEST_HOST)).unwrap().is_some());
-        let error = Range::of_master(&master(1 << 20)).unwrap_err();
+        assert!(
+            SlotRange::of_master(&master(LONGEST_HOST))
+                .unwrap()
+                .is_some()
+        );
+        let error = SlotRange::of_master(&master(1 << 20)).unwrap_err();
         assert!(error.to_string().len() < 1_000);
     }
 }

@@ -10,7 +10,7 @@ use redis::{Cmd, RedisError};
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
-use crate::base::wait::wait_until;
+use crate::base::wait::wait_for_state;
 use crate::error::Cause;
 use crate::transport::log_in_error;
 
@@ -223,7 +223,7 @@ impl Provided {
     pub(super) fn await_first(&self, time: Duration) -> Result<(), String> {
         let mut state = self.state.lock();
         let until = Moment::now().after(time);
-        wait_until(&self.changed, &mut state, until, |state| state.calls > 0);
+        wait_for_state(&self.changed, &mut state, until, |state| state.calls > 0);
         match (&state.last, &state.failure) {
             (Some(_), _) => Ok(()),
             (None, Some(failure)) => Err(failure.clone()),
@@ -254,7 +254,7 @@ impl Provided {
         };
         if begins.left() <= PATIENCE {
             let until = until.min(begins.after(PATIENCE));
-            wait_until(&self.changed, &mut state, until, |state| {
+            wait_for_state(&self.changed, &mut state, until, |state| {
                 state.calls > calls || state.is_stopped
             });
         }
@@ -266,7 +266,7 @@ impl Provided {
         let mut state = self.state.lock();
         while !state.is_stopped && !state.due.is_past() {
             let due = state.due;
-            wait_until(&self.changed, &mut state, due, |state| {
+            wait_for_state(&self.changed, &mut state, due, |state| {
                 state.is_stopped || state.due < due
             });
         }

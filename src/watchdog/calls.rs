@@ -8,9 +8,8 @@ use crate::base::test_clock::Entered;
 /// Counts the calls that may have something in Redis that the watchdog does not know, or may queue
 /// an orphan. After a shutdown the thread ends only when there is none.
 ///
-/// * A call that acquires checks whether the client is shut down after it has
-///   [begun](Watchdog::begin_call), and before it sends a request. So either it sends none, or the
-///   thread, which reads the number after the interrupt of the shutdown was raised, sees the call.
+/// * A call that acquires [delays a shutdown](Watchdog::delay_shutdown), checks whether the client is
+///   shut down, and only then sends a request. So either it sends none, or the thread, which reads the number after the interrupt of the shutdown was raised, sees the call.
 /// * A thread that unlocks, or finds an idle grant that does not suit it, begins a call before it
 ///   ends the grant. So the shutdown ends the grant, or the watchdog's thread sees the call.
 /// * Either the last call sees the announcement and wakes the thread, or the thread sees that there
@@ -46,7 +45,7 @@ pub(crate) struct ActiveCall<'a> {
 impl Watchdog {
     /// Makes a shutdown wait for a call, so that its orphans are released. The call then checks
     /// whether the client is shut down.
-    pub(crate) fn begin_call(&self) -> ActiveCall<'_> {
+    pub(crate) fn delay_shutdown(&self) -> ActiveCall<'_> {
         let entered = Entered::by_call(&self.clock);
         self.shared.calls.number.fetch_add(1, Ordering::SeqCst);
         ActiveCall {

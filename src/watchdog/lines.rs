@@ -55,10 +55,10 @@ const PERIOD: Duration = Duration::from_millis(50);
 ///
 /// Its mutex protects: `next` is not later than any look. No other mutex is locked under it.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Mutex<State>);
+pub(super) struct Lines(Mutex<LineTable>);
 
 #[derive(Debug)]
-struct State {
+struct LineTable {
     lines: HashMap<Arc<str>, Line>,
     /// When the watchdog has to look into this again. It may be earlier than the first look.
     next: Moment,
@@ -94,7 +94,7 @@ struct Look {
     call: Call,
 }
 
-impl Default for State {
+impl Default for LineTable {
     fn default() -> Self {
         Self {
             lines: HashMap::new(),

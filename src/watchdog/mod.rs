@@ -31,7 +31,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::process::Process;
 use crate::base::test_clock::ClientClock;
-use crate::base::wait::wait_until;
+use crate::base::wait::wait_for_state;
 use crate::observe::Observer;
 use crate::request::BatchClient;
 use crate::script::{self, Call};
@@ -192,7 +192,7 @@ impl Watchdog {
     /// Releases in the background what this client may hold, by `call`. Retries until Redis replies
     /// or `until`, when the lease is over. The owner of the call must never be used again.
     ///
-    /// After a shutdown this is certain only within an [active call](Self::begin_call): the thread
+    /// After a shutdown this is certain only within an [active call](Self::delay_shutdown): the thread
     /// may have ended.
     pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) -> bool {
         self.shared.release_orphan(Orphan::new(key, call, until))
@@ -322,7 +322,7 @@ impl Watchdog {
     /// before.
     pub(crate) fn release_all(&self) {
         // Another shutdown at the same time waits until these orphans are queued.
-        let call = self.begin_call();
+        let call = self.delay_shutdown();
         self.shared.calls.announce_end();
         let targets = {
             let mut state = self.shared.state.lock();
@@ -352,7 +352,7 @@ impl Watchdog {
     pub(crate) fn join(&self, until: Moment) -> bool {
         let Shared { state, changed, .. } = &*self.shared;
         let is_over = |state: &WatchdogState| state.phase == Phase::Ended;
-        let has_ended = wait_until(changed, &mut state.lock(), until, is_over);
+        let has_ended = wait_for_state(changed, &mut state.lock(), until, is_over);
         if has_ended {
             self.join_thread();
         }

@@ -62,14 +62,14 @@ pub(crate) fn next_target_id() -> TargetId {
 
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
-    targets: HashMap<TargetId, Entry<T>>,
+    targets: HashMap<TargetId, Target<T>>,
     by_due: BTreeSet<(Moment, TargetId)>,
     /// The targets that threads rely on, first the one that is unconfirmed for the longest time.
     by_unconfirmed: BTreeSet<(Moment, TargetId)>,
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct Target<T> {
     target: T,
     /// `None` until it is read for the first time.
     schedule: Option<Schedule>,
@@ -89,7 +89,7 @@ impl<T: Clone> Registry<T> {
     /// Adds a target without a schedule, which is not due.
     pub(crate) fn insert(&mut self, id: TargetId, target: T) {
         let schedule = None;
-        self.targets.insert(id, Entry { target, schedule });
+        self.targets.insert(id, Target { target, schedule });
     }
 
     /// Adds a target with this schedule.
@@ -153,7 +153,7 @@ impl<T: Clone> Registry<T> {
     }
 
     /// The targets that are due by `until`, the first one first.
-    fn due_by(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Entry<T>)> {
+    fn due_by(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Target<T>)> {
         let due = self.by_due.iter();
         let due = due.take_while(move |&&(due, _)| due <= until);
         due.map(|&(_, id)| (id, &self.targets[&id]))

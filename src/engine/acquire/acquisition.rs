@@ -9,7 +9,7 @@ use crate::engine::held_lock::HeldLock;
 use crate::engine::local_wait::give_up;
 use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
-use crate::engine::wait::{Wait, polls, wait_until};
+use crate::engine::wait::{Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::local::{Claim, Granted, Hold, Pause};
 use crate::protocol::{Verdict, Wish, verdict};
@@ -148,7 +148,7 @@ impl<'a> Acquisition<'a> {
             });
             self.leave_to_others();
         }
-        let end = wait_until(budget, lock.name(), || self.round(first.take()))?;
+        let end = repeat_until_done(budget, lock.name(), || self.round(first.take()))?;
         Ok(match end {
             RoundEnd::Granted(granted) => Some(granted),
             RoundEnd::WaitIsOver => None,

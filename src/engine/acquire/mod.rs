@@ -29,7 +29,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::{Claim, Granted, Hold};
-use crate::observe::{Outcome, WaitSpan, are_spans_enabled};
+use crate::observe::{WaitOutcome, WaitSpan, are_spans_enabled};
 use crate::protocol::Wish;
 use crate::request::{confirmed, request_one};
 use acquisition::{Acquisition, First, Traces};
@@ -74,10 +74,10 @@ pub(crate) fn end_wait<T>(
     result: Result<Option<T>>,
     levels: impl Fn(&Option<T>) -> &[HeldLock],
 ) -> Result<Option<T>> {
-    let outcome = Outcome::of(&result, |held| match held {
-        Some(_) if levels(held).iter().any(HeldLock::is_new) => Outcome::ACQUIRED,
-        Some(_) => Outcome::REENTERED,
-        None => Outcome::TIMEOUT,
+    let outcome = WaitOutcome::of(&result, |held| match held {
+        Some(_) if levels(held).iter().any(HeldLock::is_new) => WaitOutcome::ACQUIRED,
+        Some(_) => WaitOutcome::REENTERED,
+        None => WaitOutcome::TIMEOUT,
     });
     span.end(outcome);
     core.observer.count_failure(outcome);
@@ -137,7 +137,7 @@ impl<'a> LockCall<'a> {
                 // The next round waits in the local queue.
                 Err(TicketLost) => continue,
             }
-            let _call = lock.core.watchdog.begin_call();
+            let _call = lock.core.watchdog.delay_shutdown();
             budget.check_interrupt(lock.name())?;
             let mut first = None;
             // Before the first request, the thread may have to leave the lock to others, or to
@@ -199,7 +199,7 @@ impl<'a> LockCall<'a> {
         let queue = &lock.core.queue;
         if let Some(claim) = queue.claim_without_ticket(&lock.id, may_pass) {
             let at_once = budget.without_wait();
-            let _call = lock.core.watchdog.begin_call();
+            let _call = lock.core.watchdog.delay_shutdown();
             budget.check_interrupt(lock.name())?;
             let call = LockCall {
                 budget: &at_once,

@@ -9,9 +9,9 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::engine::acquire::line::rare_sleep;
-use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, wait_until};
+use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
-use crate::observe::{Outcome, WaitSpan};
+use crate::observe::{WaitOutcome, WaitSpan};
 use crate::protocol::{AcquireReply, Ask, Change, PermitsSum, RequestCopy};
 use crate::request::Reply;
 
@@ -41,7 +41,7 @@ impl Number {
         }
         let span = WaitSpan::enter(self.name(), "semaphore");
         let waited = self.wait_for_permits(permits, budget);
-        let outcome = Outcome::of_wait(&waited);
+        let outcome = WaitOutcome::of_wait(&waited);
         span.end(outcome);
         self.core.observer.count_failure(outcome);
         waited
@@ -57,10 +57,10 @@ impl Number {
         budget: &CallBudget,
     ) -> Result<Option<Refusal>> {
         // Until permits that do not count are given back.
-        let _call = self.core.watchdog.begin_call();
+        let _call = self.core.watchdog.delay_shutdown();
         let mut pauses = polls();
         let mut unconfirmed = None;
-        wait_until(budget, self.name(), || {
+        repeat_until_done(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
             let clear = self.request_once(
@@ -161,7 +161,7 @@ impl Number {
         let budget = &self.budget_to_wait(time, interrupt)?;
         let span = WaitSpan::enter(self.name(), "latch");
         let waited = self.wait_for_zero(budget);
-        span.end(Outcome::of_wait(&waited));
+        span.end(WaitOutcome::of_wait(&waited));
         waited
     }
 
@@ -172,7 +172,7 @@ impl Number {
         budget.check_interrupt(self.name())?;
         let channel = Channel::of(&self.core, &self.key);
         let mut wait = Wait::new(budget, polls());
-        wait_until(budget, self.name(), || {
+        repeat_until_done(budget, self.name(), || {
             wait.listen_if_live(channel);
             budget.set_unanswered_since(Some(Moment::now()));
             let is_zero = self.count_within(budget)? == 0;

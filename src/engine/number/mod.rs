@@ -175,7 +175,7 @@ impl Number {
         if_unclear: IfUnclear,
         budget: &CallBudget,
     ) -> Result<Clear<T>> {
-        let _call = self.core.watchdog.begin_call();
+        let _call = self.core.watchdog.delay_shutdown();
         // Other processes may wait for what is repeated.
         if if_unclear != IfUnclear::Repeat {
             self.core.check_not_shut_down(self.name())?;

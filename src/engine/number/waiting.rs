@@ -18,7 +18,7 @@ use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
 use crate::engine::local_wait::{no_reply, wait_for_claim};
 use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
-use crate::engine::wait::{Channel, Wait, polls, wait_until};
+use crate::engine::wait::{Channel, Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::Claim;
@@ -64,7 +64,7 @@ impl Number {
     /// request, unless other threads of the client wait.
     pub(super) fn wait_for_permits(&self, wanted: u32, budget: &CallBudget) -> Result<bool> {
         // Until what the subscriber thread has sent is given back.
-        let _call = self.core.watchdog.begin_call();
+        let _call = self.core.watchdog.delay_shutdown();
         budget.check_interrupt(self.name())?;
         let queue = &self.core.queue;
         if queue.claim_without_ticket(&self.id, false).is_some() {
@@ -131,7 +131,7 @@ impl<'a> PermitWait<'a> {
         budget.check_interrupt(number.name())?;
         let channel = Channel::of(&number.core, &number.key);
         let place = number.core.place(&number.key);
-        wait_until(budget, number.name(), || {
+        repeat_until_done(budget, number.name(), || {
             self.wait.listen_if_live(channel.of_others());
             // The client may have lost its subscription meanwhile, or may have it again.
             let in_line = number.core.subscriber.in_line(&number.key, &place);

@@ -45,7 +45,7 @@ use outgoing::Awaited;
 pub(crate) use outgoing::Outgoing;
 use pending::Pending;
 pub(crate) use pending::{Outcome, reply_of};
-pub(crate) use sent::{Copy, Sent, wait_for_any};
+pub(crate) use sent::{Sent, SentCopy, wait_for_any};
 
 /// A link that was idle for longer is replaced by a new one, or tested if none can be opened. A
 /// firewall or a NAT may have dropped its connection without notice, and each discovery of that
@@ -69,14 +69,14 @@ pub(crate) struct Link {
     is_usable: AtomicBool,
     /// Its mutex protects: requests are written in the order in which their replies are awaited;
     /// one thread writes; one thread reads while a thread waits.
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     pub(crate) opened_at: Moment,
     /// Locked by the thread that reads.
     input: Mutex<Input>,
 }
 
 #[derive(Default)]
-struct State {
+struct LinkState {
     /// Bytes that no thread writes yet.
     unwritten: Vec<u8>,
     /// Threads whose replies have arrived lately, and which have sent nothing since.
@@ -104,7 +104,7 @@ struct State {
     end: Option<RedisError>,
 }
 
-impl State {
+impl LinkState {
     /// Since when nothing has arrived while something is awaited.
     fn unanswered_since(&self) -> Moment {
         self.heard.max(self.awaited_since)
@@ -146,9 +146,9 @@ impl Link {
             publish,
             load: AtomicUsize::new(0),
             is_usable: AtomicBool::new(true),
-            state: Mutex::new(State {
+            state: Mutex::new(LinkState {
                 heard: Moment::now(),
-                ..State::default()
+                ..LinkState::default()
             }),
             opened_at: Moment::now(),
             input: Mutex::new(Input {
@@ -239,8 +239,8 @@ impl Link {
         let pending = Arc::new(Pending::new(requests));
         let mut state = self.state.lock();
         if let Some(error) = &state.end {
-            for place in 0..requests {
-                pending.end(place, Outcome::Broken(error.clone()));
+            for index in 0..requests {
+                pending.end(index, Outcome::Broken(error.clone()));
             }
             self.give_back(requests);
         } else {
@@ -310,9 +310,9 @@ impl Link {
             (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
             std::mem::take(&mut state.awaited)
         };
-        for Awaited { pending, place, .. } in awaited.iter().filter(|one| !one.is_asking) {
+        for Awaited { pending, index, .. } in awaited.iter().filter(|one| !one.is_asking) {
             self.give_back(1);
-            pending.end(*place, Outcome::Broken(error.clone()));
+            pending.end(*index, Outcome::Broken(error.clone()));
         }
     }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::State;
+use super::LinkState;
 use super::pending::Pending;
 use crate::script::{Call, Publish};
 
 /// What a reply is to.
 pub(super) struct Awaited {
     pub(super) pending: Arc<Pending>,
-    pub(super) place: usize,
+    pub(super) index: usize,
     /// The reply is to ASKING, before the request.
     pub(super) is_asking: bool,
 }
@@ -17,7 +17,7 @@ pub(super) struct Awaited {
 /// The requests of one thread, as it appends them.
 pub(crate) struct Outgoing<'l> {
     pub(super) publish: Publish,
-    pub(super) state: &'l mut State,
+    pub(super) state: &'l mut LinkState,
     pub(super) pending: &'l Arc<Pending>,
     pub(super) added: usize,
 }
@@ -52,7 +52,7 @@ impl Outgoing<'_> {
     fn awaits(&mut self, is_asking: bool) {
         self.state.awaited.push_back(Awaited {
             pending: Arc::clone(self.pending),
-            place: self.added,
+            index: self.added,
             is_asking,
         });
     }

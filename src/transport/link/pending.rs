@@ -10,7 +10,7 @@ use redis::{RedisError, RedisResult, Value};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::process::PerProcess;
-use crate::base::wait::wait_until;
+use crate::base::wait::wait_for_state;
 
 /// What became of a request.
 #[derive(Clone, Debug)]
@@ -42,12 +42,12 @@ pub(crate) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
 pub(crate) struct Pending {
     /// Its mutex protects: the right to read is given to a thread that takes it, or gives it on.
     /// Locked inside of the link's state.
-    state: Mutex<State>,
+    state: Mutex<PendingState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct PendingState {
     outcomes: List<Option<Outcome>>,
     /// The number of outcomes that are not known.
     missing: usize,
@@ -59,7 +59,7 @@ struct State {
     waker: Option<Arc<Waker>>,
 }
 
-impl State {
+impl PendingState {
     /// All outcomes are known, or the thread has to read.
     fn is_woken(&self) -> bool {
         self.missing == 0 || self.reads
@@ -69,7 +69,7 @@ impl State {
 impl Pending {
     pub(super) fn new(requests: usize) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(PendingState {
                 outcomes: List::from_elem(None, requests),
                 missing: requests,
                 reads: false,
@@ -99,11 +99,11 @@ impl Pending {
 
     /// Sleeps until the thread is woken. False if it is not by the deadline.
     pub(super) fn sleep(&self, deadline: Moment) -> bool {
-        wait_until(
+        wait_for_state(
             &self.changed,
             &mut self.state.lock(),
             deadline,
-            State::is_woken,
+            PendingState::is_woken,
         )
     }
 
@@ -136,12 +136,12 @@ impl Pending {
         }
     }
 
-    /// Records the outcome of the request at this place, if it is not known. Wakes the thread after
+    /// Records the outcome of the request with this index, if it is not known. Wakes the thread after
     /// the last one.
-    pub(super) fn end(&self, place: usize, outcome: Outcome) {
+    pub(super) fn end(&self, index: usize, outcome: Outcome) {
         {
             let mut state = self.state.lock();
-            match state.outcomes.get_mut(place) {
+            match state.outcomes.get_mut(index) {
                 Some(unknown @ None) => *unknown = Some(outcome),
                 _ => return,
             }
@@ -153,9 +153,9 @@ impl Pending {
         self.wake();
     }
 
-    /// The outcome of the request at this place, if it is known.
-    pub(super) fn outcome(&self, place: usize) -> Option<Outcome> {
-        self.state.lock().outcomes.get(place).cloned().flatten()
+    /// The outcome of the request with this index, if it is known.
+    pub(super) fn outcome(&self, index: usize) -> Option<Outcome> {
+        self.state.lock().outcomes.get(index).cloned().flatten()
     }
 
     /// Takes the reply to a single request, if it is there and is no error reply.

@@ -159,7 +159,7 @@ impl Link {
             match awaited {
                 Some(Awaited {
                     pending,
-                    place,
+                    index,
                     is_asking,
                 }) => {
                     self.load
@@ -172,7 +172,7 @@ impl Link {
                     if is_asking {
                         *refusal = reply.err();
                     } else {
-                        pending.end(place, Outcome::Replied(reply, now));
+                        pending.end(index, Outcome::Replied(reply, now));
                     }
                 }
                 None => pushes.push_back(reply),

@@ -29,18 +29,18 @@ pub(crate) struct Sent {
 
 /// A request whose reply no thread waits for any longer.
 #[derive(Clone, Debug)]
-pub(crate) struct Copy {
+pub(crate) struct SentCopy {
     sent: Sent,
-    place: usize,
+    index: usize,
 }
 
-impl Copy {
+impl SentCopy {
     /// What became of the request by now.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         let Sent { link, pending, .. } = &self.sent;
-        pending.outcome(self.place).or_else(|| {
+        pending.outcome(self.index).or_else(|| {
             link.read_if_unread();
-            pending.outcome(self.place)
+            pending.outcome(self.index)
         })
     }
 
@@ -97,10 +97,10 @@ impl Sent {
         }
     }
 
-    /// The request at this place, of which it is unknown whether it is executed.
-    pub(crate) fn copy(&self, place: usize) -> Copy {
+    /// The request with this index, of which it is unknown whether it is executed.
+    pub(crate) fn copy(&self, index: usize) -> SentCopy {
         let sent = self.clone();
-        Copy { sent, place }
+        SentCopy { sent, index }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{io, thread};
 
 use parking_lot::MutexGuard;
 
-use super::{LARGEST_BUFFER, Link, State};
+use super::{LARGEST_BUFFER, Link, LinkState};
 use crate::base::clock::Moment;
 use crate::base::parker::WAKE_UPS;
 
@@ -30,7 +30,10 @@ pub(super) static SENDS: AtomicU64 = AtomicU64::new(0);
 
 impl Link {
     /// Writes what is there, if no other thread does, as far as the buffer of the system takes it.
-    pub(super) fn write<'l>(&'l self, mut state: MutexGuard<'l, State>) -> MutexGuard<'l, State> {
+    pub(super) fn write<'l>(
+        &'l self,
+        mut state: MutexGuard<'l, LinkState>,
+    ) -> MutexGuard<'l, LinkState> {
         if state.is_writing {
             return state;
         }
@@ -86,7 +89,7 @@ impl Link {
 
 /// Lets other threads run, unless threads that compute took the processor last time: all threads of
 /// the link wait for this one, which has the right to write.
-fn yield_processor(state: &mut MutexGuard<'_, State>) {
+fn yield_processor(state: &mut MutexGuard<'_, LinkState>) {
     let began = Moment::now();
     if began < state.yields_from {
         return;
