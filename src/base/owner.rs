@@ -125,6 +125,12 @@ impl OwnerId {
         self.0.split(':').next().unwrap_or_default()
     }
 
+    /// The number of the newest name; `None` for the id of a permit.
+    pub(crate) fn number(&self) -> Option<u64> {
+        let (_, number) = self.0.split_once(':')?;
+        number.split(' ').next()?.parse().ok()
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -19,6 +19,7 @@ use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, Place, PlaceEnd, Unlocks};
 use crate::observe::{WaitOutcome, WaitSpan};
+use crate::protocol::message::Filter;
 use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, ended, verdicts};
 use crate::request::{LostCopies, NoReply};
 use crate::script::Call;
@@ -186,11 +187,10 @@ impl<'a> ConditionWaiter<'a> {
         }
     }
 
-    /// The channel of the client. Messages name the waiter by a word.
+    /// The channel of the client. Messages have the numbers of the waiters that they notify.
     fn channel(&self) -> Channel<'_> {
-        let word = self.id.as_str().split_once(':').map(|(_, number)| number);
         Channel {
-            word,
+            filter: self.id.number().map_or(Filter::All, Filter::Number),
             ..Channel::of(self.core, &self.key)
         }
     }

@@ -13,7 +13,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::core::Core;
 use crate::error::Result;
-use crate::protocol::message::NOT_CALLED;
+use crate::protocol::message::Filter;
 use crate::request::Prepared;
 use crate::subscriber::Listener;
 
@@ -46,8 +46,8 @@ pub(crate) fn polls() -> Backoff {
 pub(crate) struct Channel<'a> {
     pub(crate) core: &'a Core,
     pub(crate) key: &'a LockKey,
-    /// Only messages with this word wake the thread.
-    pub(crate) word: Option<&'a str>,
+    /// Which messages wake the thread.
+    pub(crate) filter: Filter,
     /// Set if the thread listens for calls of its client in the line of the lock, and not to the
     /// channel of the key: a moment before its last request.
     pub(crate) in_line_since: Option<Moment>,
@@ -83,7 +83,7 @@ impl<'a> Wait<'a> {
         if self.listener(channel).is_none() {
             let (subscriber, unparker) = (&channel.core.subscriber, self.budget.unparker());
             let name = (channel.key, &channel.name());
-            let listener = subscriber.listen(name, channel.word, unparker, since);
+            let listener = subscriber.listen(name, channel.filter, unparker, since);
             self.listeners.push((channel, listener));
         }
     }
@@ -167,15 +167,15 @@ impl<'a> Channel<'a> {
         Self {
             core,
             key,
-            word: None,
+            filter: Filter::All,
             in_line_since: None,
         }
     }
 
-    /// Only messages of clients wake the thread that do not call those in the line.
-    pub(crate) fn of_others(self) -> Self {
+    /// Messages whose script has called the clients in the line do not wake the thread.
+    pub(crate) fn except_calls(self) -> Self {
         Self {
-            word: Some(NOT_CALLED),
+            filter: Filter::ExceptCalls,
             ..self
         }
     }
@@ -198,10 +198,11 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// True if both have the same key in memory, and the same word.
+    /// The same registration: the `LockKey` at the same address, the same filter, and both for calls
+    /// or both for releases.
     fn is(self, other: Channel<'_>) -> bool {
         std::ptr::eq(self.key, other.key)
-            && self.word == other.word
+            && self.filter == other.filter
             && self.in_line_since.is_some() == other.in_line_since.is_some()
     }
 }

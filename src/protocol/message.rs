@@ -28,10 +28,33 @@ const DEAF: char = '~';
 /// A lock was released.
 pub(crate) const RELEASED: &str = "0";
 
-/// The word of a thread that waits in a line, and also listens to the channel for releases. A
-/// message that begins with it does not wake the thread: its script has called the clients in the
-/// line.
-pub(crate) const NOT_CALLED: &str = "+";
+/// The first character of a message whose script has called the clients in the line.
+const HAS_CALLED: char = '+';
+
+/// Which messages of a channel wake a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filter {
+    /// Every message.
+    All,
+    /// All but those whose script has called the clients in the line: for a thread that waits in
+    /// the line, and also listens to the channel for releases.
+    ExceptCalls,
+    /// Those with this number: for a thread that waits on a condition.
+    Number(u64),
+}
+
+impl Filter {
+    pub(crate) fn accepts(self, message: Message<'_>) -> bool {
+        match (self, message) {
+            (Self::ExceptCalls, Message::Numbers { has_called, .. }) => !has_called,
+            (Self::Number(expected), Message::Numbers { text, .. }) => {
+                text.split(' ').any(|number| number.parse() == Ok(expected))
+            }
+            (Self::Number(_), _) => false,
+            (Self::All | Self::ExceptCalls, _) => true,
+        }
+    }
+}
 
 /// A message, as far as its text shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +82,7 @@ impl<'a> Message<'a> {
         } else if text.is_empty() {
             Self::Empty
         } else {
-            let has_called = text.starts_with(NOT_CALLED);
+            let has_called = text.starts_with(HAS_CALLED);
             Self::Numbers { text, has_called }
         }
     }
@@ -124,7 +147,7 @@ mod tests {
             (force_unlock, format!("'{FREED}' .. lock")),
             (line, format!("'^{DEAF}'")),
             (permit_line, format!("== '{DEAF}'")),
-            (permit_line, format!("'%{NOT_CALLED}.0f'")),
+            (permit_line, format!("'%{HAS_CALLED}.0f'")),
         ] {
             assert!(script.contains(&code), "{code}");
         }

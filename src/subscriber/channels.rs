@@ -7,7 +7,7 @@ use foldhash::{HashMap, HashSet};
 
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
-use crate::protocol::message::{Message, NOT_CALLED};
+use crate::protocol::message::{Filter, Message};
 use crate::request::Prepared;
 
 /// How long a channel stays subscribed after its last listener is removed, so that a lock with
@@ -59,14 +59,13 @@ impl Expected {
     }
 }
 
-/// A waiting thread. It may have several listeners on a channel, with different words.
+/// A waiting thread. It may have several listeners on a channel, with different filters.
 #[derive(Clone, Debug)]
 pub(super) struct Listening {
     pub(super) unparker: Unparker,
     /// Its request, which is sent when a message arrives.
     pub(super) prepared: Option<Arc<Prepared>>,
-    /// Only messages with this word wake it.
-    pub(super) word: Option<Arc<str>>,
+    pub(super) filter: Filter,
 }
 
 #[derive(Debug)]
@@ -89,14 +88,14 @@ enum ChannelState {
 }
 
 impl Channels {
-    /// Adds a listener. With a word, only messages with this word wake it. It needs the messages
-    /// from `since` on, or else all. True if the channel is subscribed, or Redis refused that, and
-    /// the listener has missed a message, or may have.
+    /// Adds a listener, which needs the messages from `since` on, or else all. True if its thread
+    /// has to look at the lock now: it may have missed a message, or Redis refused the
+    /// subscription, so none will come.
     pub(crate) fn add(
         &mut self,
         channel: &Arc<str>,
         listener: Unparker,
-        word: Option<&str>,
+        filter: Filter,
         since: Option<Moment>,
     ) -> bool {
         let called = self.unanswered.remove(channel);
@@ -112,7 +111,7 @@ impl Channels {
         entry.listeners.push(Listening {
             unparker: listener,
             prepared: None,
-            word: word.map(Arc::from),
+            filter,
         });
         entry.unused_since = None;
         match (self.state(channel), since) {
@@ -130,7 +129,7 @@ impl Channels {
     pub(crate) fn remove(
         &mut self,
         channel: &Arc<str>,
-        listener: (&Unparker, Option<&str>),
+        listener: (&Unparker, Filter),
         now: Moment,
     ) -> Option<Listening> {
         let entry = self.channels.get_mut(channel)?;
@@ -156,7 +155,7 @@ impl Channels {
     pub(crate) fn prepare(
         &mut self,
         channel: &str,
-        listener: (&Unparker, Option<&str>),
+        listener: (&Unparker, Filter),
         request: Arc<Prepared>,
     ) -> Option<Arc<Prepared>> {
         let entry = self.channels.get_mut(channel)?;
@@ -251,7 +250,7 @@ impl Channels {
     }
 
     /// True if this listener is registered for the channel.
-    pub(crate) fn has(&self, channel: &str, listener: (&Unparker, Option<&str>)) -> bool {
+    pub(crate) fn has(&self, channel: &str, listener: (&Unparker, Filter)) -> bool {
         let entry = self.channels.get(channel);
         entry.is_some_and(|entry| entry.position(listener).is_some())
     }
@@ -283,21 +282,10 @@ impl Channels {
         if message == Message::Empty {
             return Vec::new();
         }
-        let is_of_line = matches!(
-            message,
-            Message::Numbers {
-                has_called: true,
-                ..
-            }
-        );
-        let is_for = |listener: &&Listening| match listener.word.as_deref() {
-            Some(NOT_CALLED) => !is_of_line,
-            Some(expected) => text.split(' ').any(|word| word == expected),
-            None => true,
-        };
         let entry = self.channels.get(channel);
         let listeners = entry.into_iter().flat_map(|entry| &entry.listeners);
-        let woken: Vec<_> = listeners.filter(is_for).cloned().collect();
+        let woken = listeners.filter(|listener| listener.filter.accepts(message));
+        let woken: Vec<_> = woken.cloned().collect();
         if woken.is_empty() && (is_call(text) || is_freed(channel)) {
             self.keep(channel, text, now);
         }
@@ -366,10 +354,10 @@ fn is_freed(name: &str) -> bool {
 }
 
 impl ChannelEntry {
-    /// Where the listener of this thread with this word is.
-    fn position(&self, (thread, word): (&Unparker, Option<&str>)) -> Option<usize> {
+    /// Where the listener of this thread with this filter is.
+    fn position(&self, (thread, filter): (&Unparker, Filter)) -> Option<usize> {
         let mut listeners = self.listeners.iter();
-        listeners.position(|one| one.unparker.same_as(thread) && one.word.as_deref() == word)
+        listeners.position(|one| one.unparker.same_as(thread) && one.filter == filter)
     }
 
     fn unparkers(&self) -> impl Iterator<Item = Unparker> {

@@ -14,6 +14,7 @@ use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::base::wait::wait_for_state;
 use crate::observe::Observer;
+use crate::protocol::message::Filter;
 use crate::request::RedisClient;
 use crate::script::Publish;
 use crate::transport::link::Link;
@@ -172,12 +173,12 @@ impl SubscriberConnection {
     pub(super) fn add(
         self: &Arc<Self>,
         channel: &Arc<str>,
-        word: Option<&str>,
+        filter: Filter,
         unparker: &Unparker,
         since: Option<Moment>,
     ) {
         let mut state = self.state.lock();
-        if state.channels.add(channel, unparker.clone(), word, since) {
+        if state.channels.add(channel, unparker.clone(), filter, since) {
             unparker.unpark();
         }
         state.subscribe_wanted();

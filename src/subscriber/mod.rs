@@ -18,7 +18,7 @@ use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::base::process::Process;
 use crate::observe::Observer;
-use crate::protocol::message;
+use crate::protocol::message::{self, Filter};
 use crate::request::{Prepared, RedisClient};
 use crate::topology::Topology;
 use crate::transport::server::Server;
@@ -59,7 +59,7 @@ pub(crate) struct Listener {
     connection: Option<Arc<SubscriberConnection>>,
     channel: Arc<str>,
     unparker: Unparker,
-    word: Option<Arc<str>>,
+    filter: Filter,
 }
 
 impl Subscriber {
@@ -128,27 +128,27 @@ impl Subscriber {
         }
     }
 
-    /// Registers `unparker` for this channel. Each message unparks it, or with a word, each message
-    /// with this word. So does the confirmation of the subscription: an earlier message was missed,
-    /// so the caller must try to acquire the lock then. A thread that has tried after the moment
-    /// `since`, or tries now, needs no earlier message.
+    /// Registers `unparker` for this channel. Each message that the filter accepts unparks it. So
+    /// does the confirmation of the subscription: earlier messages were missed, so the caller must
+    /// try to acquire the lock then. A thread that has tried after the moment `since`, or tries now,
+    /// needs no earlier message.
     pub(crate) fn listen(
         &self,
         (key, name): (&LockKey, &Arc<str>),
-        word: Option<&str>,
+        filter: Filter,
         unparker: &Unparker,
         since: Option<Moment>,
     ) -> Listener {
         let server = self.topology().known(key);
         let connection = server.map(|server| self.connection_to(server));
         if let Some(connection) = &connection {
-            connection.add(name, word, unparker, since);
+            connection.add(name, filter, unparker, since);
         }
         Listener {
             connection,
             channel: Arc::clone(name),
             unparker: unparker.clone(),
-            word: word.map(Arc::from),
+            filter,
         }
     }
 
@@ -248,8 +248,8 @@ impl Drop for Subscriber {
 
 impl Listener {
     /// What tells it from the other listeners of its channel.
-    fn identity(&self) -> (&Unparker, Option<&str>) {
-        (&self.unparker, self.word.as_deref())
+    fn identity(&self) -> (&Unparker, Filter) {
+        (&self.unparker, self.filter)
     }
 
     /// Sets the request that is sent when the next message arrives.

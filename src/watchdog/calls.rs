@@ -8,10 +8,12 @@ use crate::base::test_clock::Entered;
 /// Counts the calls that may have something in Redis that the watchdog does not know, or may queue
 /// an orphan. After a shutdown the thread ends only when there is none.
 ///
-/// * A call that acquires [delays a shutdown](Watchdog::delay_shutdown), checks whether the client is
-///   shut down, and only then sends a request. So either it sends none, or the thread, which reads the number after the interrupt of the shutdown was raised, sees the call.
-/// * A thread that unlocks, or finds an idle grant that does not suit it, begins a call before it
-///   ends the grant. So the shutdown ends the grant, or the watchdog's thread sees the call.
+/// * A call that acquires [delays a shutdown](Watchdog::delay_shutdown), then checks whether the
+///   client is shut down, and only then sends a request. The watchdog's thread reads the number
+///   after the interrupt of the shutdown was raised. So either the call sends no request, or the
+///   watchdog's thread sees the call.
+/// * A thread that unlocks, or finds an idle grant that does not suit it, delays a shutdown before
+///   it ends the grant. So the shutdown ends the grant, or the watchdog's thread sees the call.
 /// * Either the last call sees the announcement and wakes the thread, or the thread sees that there
 ///   is no call.
 ///

@@ -143,7 +143,7 @@ impl<'a> Acquisition<'a> {
         if first.is_none() {
             let channel = lock.channel();
             self.wait.listen_if_live(match self.place {
-                Some(_) => channel.of_others(),
+                Some(_) => channel.except_calls(),
                 None => channel,
             });
             self.leave_to_others();

@@ -61,7 +61,7 @@ impl<'a> Acquisition<'a> {
         if held.rank.is_none() {
             channels.push(lock.channel());
         } else if held.listens {
-            channels.push(lock.channel().of_others());
+            channels.push(lock.channel().except_calls());
         }
         self.prepared = self.prepare();
         let request = self.prepared.as_ref().map(|(_, request)| request);

@@ -132,7 +132,7 @@ impl<'a> PermitWait<'a> {
         let channel = Channel::of(&number.core, &number.key);
         let place = number.core.place(&number.key);
         repeat_until_done(budget, number.name(), || {
-            self.wait.listen_if_live(channel.of_others());
+            self.wait.listen_if_live(channel.except_calls());
             // The client may have lost its subscription meanwhile, or may have it again.
             let in_line = number.core.subscriber.in_line(&number.key, &place);
             let Some(refusal) = self.ask(&in_line)? else {
@@ -183,7 +183,11 @@ impl<'a> PermitWait<'a> {
     fn sleep(&mut self, channel: Channel<'a>, place: &Arc<str>, refusal: Refusal) {
         let Number { core, key, .. } = self.number;
         let is_deaf = is_deaf(place);
-        let channels = [channel.called(refusal.asked), channel.of_others(), channel];
+        let channels = [
+            channel.called(refusal.asked),
+            channel.except_calls(),
+            channel,
+        ];
         let (channels, longest) = match refusal.rank {
             None => (&channels[2..], rare_sleep()),
             Some(rank) => {

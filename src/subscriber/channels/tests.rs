@@ -15,7 +15,7 @@ fn woken(parker: &Parker) -> bool {
 fn the_first_listener_wants_a_subscription_and_the_next_use_it() {
     let mut channels = Channels::default();
     let (one, parker) = pair();
-    assert!(!channels.add(&channel(), one, None, None) && channels.is_coming("channel"));
+    assert!(!channels.add(&channel(), one, Filter::All, None) && channels.is_coming("channel"));
     assert_eq!(channels.take_wanted(), [channel()]);
     assert!(channels.take_wanted().is_empty() && !channels.is_live("channel"));
     let listeners = channels.confirmed("channel", Moment::ZERO);
@@ -24,7 +24,7 @@ fn the_first_listener_wants_a_subscription_and_the_next_use_it() {
     assert!(woken(&parker), "a confirmation wakes its listeners");
     let (two, _sleeper) = pair();
     assert!(
-        channels.add(&channel(), two, None, None),
+        channels.add(&channel(), two, Filter::All, None),
         "an earlier message"
     );
 }
@@ -34,8 +34,8 @@ fn a_message_wakes_the_listeners_of_all_locks_that_share_its_channel() {
     let mut channels = Channels::default();
     let (one, first) = pair();
     let (two, second) = pair();
-    channels.add(&channel(), one, None, None);
-    channels.add(&channel(), two, None, None);
+    channels.add(&channel(), one, Filter::All, None);
+    channels.add(&channel(), two, Filter::All, None);
     let listeners = channels.message("channel", "0", Moment::ZERO);
     let listeners = listeners.iter();
     listeners.for_each(|listener| listener.unparker.unpark());
@@ -46,10 +46,10 @@ fn a_message_wakes_the_listeners_of_all_locks_that_share_its_channel() {
 }
 
 #[test]
-fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
+fn a_listener_that_expects_a_number_is_woken_by_messages_with_this_number() {
     let mut channels = Channels::default();
     let (one, _first) = pair();
-    channels.add(&channel(), one, Some("12"), None);
+    channels.add(&channel(), one, Filter::Number(12), None);
     for (text, count) in [("12", 1), ("7 12 9", 1), ("1", 0), ("123 2", 0), ("", 0)] {
         assert_eq!(
             channels.message("channel", text, Moment::ZERO).len(),
@@ -64,7 +64,7 @@ fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
 fn a_client_in_a_line_is_woken_by_messages_without_a_sign() {
     let mut channels = Channels::default();
     let (one, _first) = pair();
-    channels.add(&channel(), one, Some(NOT_CALLED), None);
+    channels.add(&channel(), one, Filter::ExceptCalls, None);
     for (text, count) in [("3", 1), ("+3", 0), ("-3", 1)] {
         assert_eq!(
             channels.message("channel", text, Moment::ZERO).len(),
@@ -76,17 +76,20 @@ fn a_client_in_a_line_is_woken_by_messages_without_a_sign() {
 
 /// A thread that leaves the line listens for all messages, and then removes its other listener.
 #[test]
-fn a_thread_removes_the_listener_with_the_word_that_it_names() {
+fn a_thread_removes_the_listener_with_the_filter_that_it_names() {
     let (one, _first) = pair();
-    for (removed, kept) in [(None, Some(NOT_CALLED)), (Some(NOT_CALLED), None)] {
+    for (removed, kept) in [
+        (Filter::All, Filter::ExceptCalls),
+        (Filter::ExceptCalls, Filter::All),
+    ] {
         let mut channels = Channels::default();
-        channels.add(&channel(), one.clone(), None, None);
-        channels.add(&channel(), one.clone(), Some(NOT_CALLED), None);
+        channels.add(&channel(), one.clone(), Filter::All, None);
+        channels.add(&channel(), one.clone(), Filter::ExceptCalls, None);
         channels.remove(&channel(), (&one, removed), Moment::ZERO);
         assert!(channels.has("channel", (&one, kept)));
         assert!(!channels.has("channel", (&one, removed)));
         let woken = channels.message("channel", "+3", Moment::ZERO).len();
-        assert_eq!(woken, usize::from(kept.is_none()));
+        assert_eq!(woken, usize::from(kept == Filter::All));
     }
 }
 
@@ -94,8 +97,8 @@ fn a_thread_removes_the_listener_with_the_word_that_it_names() {
 fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
     let mut channels = Channels::default();
     let (one, _sleeper) = pair();
-    channels.add(&channel(), one.clone(), None, None);
-    channels.remove(&channel(), (&one, None), Moment::ZERO);
+    channels.add(&channel(), one.clone(), Filter::All, None);
+    channels.remove(&channel(), (&one, Filter::All), Moment::ZERO);
     assert!(channels.is_empty() && channels.take_wanted().is_empty());
 }
 
@@ -103,13 +106,13 @@ fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
 fn a_channel_that_is_not_used_any_more_when_it_is_confirmed_is_unsubscribed_later() {
     let mut channels = Channels::default();
     let (one, _sleeper) = pair();
-    channels.add(&channel(), one.clone(), None, None);
+    channels.add(&channel(), one.clone(), Filter::All, None);
     channels.take_wanted();
-    channels.remove(&channel(), (&one, None), Moment::ZERO);
-    channels.add(&channel(), one.clone(), None, None);
+    channels.remove(&channel(), (&one, Filter::All), Moment::ZERO);
+    channels.add(&channel(), one.clone(), Filter::All, None);
     assert!(channels.is_coming("channel"), "not confirmed");
     assert!(channels.take_wanted().is_empty(), "it is requested once");
-    channels.remove(&channel(), (&one, None), Moment::ZERO);
+    channels.remove(&channel(), (&one, Filter::All), Moment::ZERO);
     let unused = Moment::ZERO.after(LINGER);
     assert!(channels.expire(unused).is_empty() && !channels.is_empty());
     assert!(channels.confirmed("channel", Moment::ZERO).is_empty());
@@ -122,8 +125,8 @@ fn a_lost_connection_wakes_all_listeners_and_wants_all_channels_again() {
     let mut channels = Channels::default();
     let (one, first) = pair();
     let (two, second) = pair();
-    channels.add(&channel(), one, None, None);
-    channels.add(&channel(), two, None, None);
+    channels.add(&channel(), one, Filter::All, None);
+    channels.add(&channel(), two, Filter::All, None);
     channels.take_wanted();
     channels.confirmed("channel", Moment::ZERO);
     channels.disconnected().iter().for_each(Unparker::unpark);
@@ -137,17 +140,17 @@ fn an_unused_channel_lingers_and_is_then_unsubscribed() {
     let mut channels = Channels::default();
     let (one, _sleeper) = pair();
     let start = Moment::ZERO.after(Duration::from_secs(100));
-    channels.add(&channel(), one.clone(), None, None);
+    channels.add(&channel(), one.clone(), Filter::All, None);
     channels.take_wanted();
     channels.confirmed("channel", Moment::ZERO);
-    channels.remove(&channel(), (&one, None), start);
+    channels.remove(&channel(), (&one, Filter::All), start);
     assert!(channels.expire(start.after(LINGER / 2)).is_empty());
     assert!(channels.is_live("channel"));
 
     // A new listener keeps it.
-    channels.add(&channel(), one.clone(), None, None);
+    channels.add(&channel(), one.clone(), Filter::All, None);
     assert!(channels.expire(start.after(LINGER * 2)).is_empty());
-    channels.remove(&channel(), (&one, None), start);
+    channels.remove(&channel(), (&one, Filter::All), start);
     assert_eq!(channels.expire(start.after(LINGER)), [channel()]);
     assert!(!channels.is_live("channel"));
 }
@@ -156,14 +159,14 @@ fn an_unused_channel_lingers_and_is_then_unsubscribed() {
 fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
     let mut channels = Channels::default();
     let (one, parker) = pair();
-    channels.add(&channel(), one.clone(), None, None);
+    channels.add(&channel(), one.clone(), Filter::All, None);
     channels.take_wanted();
     channels.confirmed("channel", Moment::ZERO);
     channels.moved("channel").iter().for_each(Unparker::unpark);
     assert!(woken(&parker));
-    assert!(channels.is_empty() && !channels.has("channel", (&one, None)));
-    channels.remove(&channel(), (&one, None), Moment::ZERO);
-    channels.add(&channel(), one, None, None);
+    assert!(channels.is_empty() && !channels.has("channel", (&one, Filter::All)));
+    channels.remove(&channel(), (&one, Filter::All), Moment::ZERO);
+    channels.add(&channel(), one, Filter::All, None);
     assert!(channels.is_coming("channel"), "it may come back");
 }
 
@@ -171,7 +174,7 @@ fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
 fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() {
     let mut channels = Channels::default();
     let (one, parker) = pair();
-    channels.add(&channel(), one.clone(), None, None);
+    channels.add(&channel(), one.clone(), Filter::All, None);
     channels.take_wanted();
     channels.refused("channel", Moment::ZERO);
     assert!(channels.take_wanted().is_empty() && !channels.is_live("channel") && !woken(&parker));
@@ -184,10 +187,14 @@ fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() 
 
     // The same channel, although no thread waits at this moment.
     let then = Moment::ZERO.after(REFUSED_PAUSE);
-    channels.remove(&channel(), (&one, None), soon.after(REFUSED_PAUSE / 2));
+    channels.remove(
+        &channel(),
+        (&one, Filter::All),
+        soon.after(REFUSED_PAUSE / 2),
+    );
     assert!(channels.expire(then).is_empty());
     assert_eq!(channels.take_wanted(), [channel()]);
-    channels.add(&channel(), one.clone(), None, None);
+    channels.add(&channel(), one.clone(), Filter::All, None);
     channels
         .confirmed("channel", Moment::ZERO)
         .iter()
@@ -196,7 +203,7 @@ fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() 
 
     // A refused channel that is not used any more is forgotten.
     channels.refused("channel", then);
-    channels.remove(&channel(), (&one, None), then);
+    channels.remove(&channel(), (&one, Filter::All), then);
     assert!(channels.expire(then.after(REFUSED_PAUSE)).is_empty());
     assert!(channels.is_empty() && channels.take_wanted().is_empty());
 }
@@ -207,18 +214,20 @@ fn a_call_needs_no_subscription_and_is_kept_for_a_thread_that_is_about_to_listen
     let call: Arc<str> = "called a".into();
     let (one, parker) = pair();
     let mut channels = Channels::default();
-    assert!(!channels.add(&call, one.clone(), None, Some(at(1))) && channels.is_coming(&call));
+    assert!(
+        !channels.add(&call, one.clone(), Filter::All, Some(at(1))) && channels.is_coming(&call)
+    );
     assert!(
         channels.take_wanted().is_empty(),
         "the control channel has its messages"
     );
     assert_eq!(channels.connected(at(2)).len(), 1);
-    channels.remove(&call, (&one, None), at(2));
+    channels.remove(&call, (&one, Filter::All), at(2));
     assert!(channels.is_empty());
     // The request was sent before the connection was open, so a call was lost.
     let add = |channels: &mut Channels, since| {
-        let added = channels.add(&call, one.clone(), None, Some(at(since)));
-        channels.remove(&call, (&one, None), at(since));
+        let added = channels.add(&call, one.clone(), Filter::All, Some(at(since)));
+        channels.remove(&call, (&one, Filter::All), at(since));
         added
     };
     assert!(add(&mut channels, 2));
@@ -244,7 +253,7 @@ fn a_call_that_was_forgotten_wakes_a_thread_that_listens_late() {
     channels.connected(at(1));
     channels.message(&call, &call, at(5));
     assert!(channels.take_unanswered(at(6)).is_empty(), "not expected");
-    assert!(channels.add(&call, pair().0, None, Some(at(4))));
+    assert!(channels.add(&call, pair().0, Filter::All, Some(at(4))));
 }
 
 /// Each client that may publish can send calls.
