@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::thread::{BATCH, Batch, RenewalRequest, WatchdogThread};
+use super::thread::{BATCH, RenewalRequest, WatchdogThread};
 use super::{Renew, Schedule, Shared, TargetId, Watchdog, guarded};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -33,43 +33,61 @@ impl WatchdogThread {
             }
             state.registry.unconfirmed(latest, most)
         };
-        let mut calls: HashMap<Arc<str>, Option<Vec<RenewalRequest>>> = HashMap::new();
+        let mut by_server: HashMap<Arc<str>, Vec<RenewalRequest>> = HashMap::new();
         for (id, target) in unconfirmed {
-            let Some(renewal) = guarded(|| target.confirmation(latest)).flatten() else {
+            match guarded(|| target.confirmation(latest)).flatten() {
+                Some(renewal) => {
+                    let server = self.batch_client.redis.topology.name(target.key());
+                    let of_server = by_server.entry(server).or_default();
+                    of_server.push(RenewalRequest {
+                        id,
+                        target,
+                        renewal,
+                    });
+                }
                 // Its schedule has changed. After a panic it would be due again at once.
-                self.count_from(latest, id);
-                continue;
-            };
-            let redis = &self.batch_client.redis;
-            let call = calls.entry(redis.topology.name(target.key()));
-            // A server that did not reply lately is asked after the pauses of its circuit breaker.
-            let call = call.or_insert_with(|| (!redis.skips(target.key())).then(Vec::new));
-            let one = RenewalRequest {
-                id,
-                target,
-                renewal,
-            };
-            match call {
-                Some(call) if self.has_place(call, &one) => call.push(one),
-                // It comes before the others in a later interval.
-                Some(_) => {}
-                None => self.count_from(now, id),
+                None => self.count_from(latest, id),
             }
         }
-        if calls.is_empty() {
+        if by_server.is_empty() {
             return;
         }
         self.shared.state.lock().confirm_from = now.after(every);
-        let calls: Vec<Vec<RenewalRequest>> = calls.into_values().flatten().collect();
-        let batches: Vec<Batch<'_>> = calls.iter().map(|call| call.iter().collect()).collect();
+        let calls = by_server.into_values();
+        let calls: Vec<_> = calls
+            .filter_map(|requests| self.in_one_call(requests, now))
+            .collect();
+        let batches: Vec<_> = calls.iter().map(|call| call.iter().collect()).collect();
         // A confirmation that fails is no failed renewal: the locks are confirmed later.
         for (_, batch) in self.send(&batches, until).1 {
             batch.iter().for_each(|one| self.count_from(now, one.id));
         }
     }
 
+    /// Those of the requests to one server that one script call can have. The others come before
+    /// them in a later interval. `None` if the server did not reply lately: then it is asked after
+    /// the pauses of its circuit breaker.
+    fn in_one_call(
+        &self,
+        requests: Vec<RenewalRequest>,
+        now: Moment,
+    ) -> Option<Vec<RenewalRequest>> {
+        // Once for all of them: after a pause, the circuit breaker lets one caller through.
+        if self.batch_client.redis.skips(requests[0].target.key()) {
+            requests.iter().for_each(|one| self.count_from(now, one.id));
+            return None;
+        }
+        let mut call = Vec::with_capacity(requests.len().min(BATCH));
+        for one in requests {
+            if self.fits_into(&call, &one) {
+                call.push(one);
+            }
+        }
+        Some(call)
+    }
+
     /// Whether this renewal can be in a script call with these others.
-    pub(super) fn has_place(&self, call: &[RenewalRequest], one: &RenewalRequest) -> bool {
+    pub(super) fn fits_into(&self, call: &[RenewalRequest], one: &RenewalRequest) -> bool {
         call.first().is_none_or(|first| {
             call.len() < BATCH
                 && first.renewal.call.is_like(&one.renewal.call)

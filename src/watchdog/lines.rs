@@ -74,24 +74,20 @@ struct Line {
     follows_call: bool,
     /// When a script of this client called another one last.
     called: Moment,
-    waiting: Option<Waiting>,
+    waiter: Option<LineWaiter>,
+    /// The number of the waiter's wait.
+    wait: u64,
 }
 
 /// A thread of the client that waits in a line.
 #[derive(Debug)]
-struct Waiting {
-    id: u64,
-    place: Arc<str>,
-    /// It also listens to the channel for releases.
-    listens: bool,
-    has_lease: bool,
-    unparker: Unparker,
-}
-
-/// A look that is due.
-struct Look {
-    key: LockKey,
-    call: Call,
+pub(crate) struct LineWaiter {
+    pub(crate) place: Arc<str>,
+    /// The thread also listens to the channel for releases.
+    pub(crate) listens: bool,
+    /// What the thread waits for has a lease.
+    pub(crate) has_lease: bool,
+    pub(crate) unparker: Unparker,
 }
 
 impl Default for LineTable {
@@ -111,7 +107,8 @@ impl Line {
             look_at: Moment::NEVER,
             follows_call: false,
             called: Moment::ZERO,
-            waiting: None,
+            waiter: None,
+            wait: 0,
         }
     }
 
@@ -128,10 +125,10 @@ impl Line {
     }
 
     fn call(&self) -> Call {
-        let waiting = self.waiting.as_ref();
-        let place = waiting.map(|waiting| &*waiting.place);
-        let listens = waiting.is_some_and(|waiting| waiting.listens);
-        let has_lease = waiting.is_some_and(|waiting| waiting.has_lease);
+        let waiter = self.waiter.as_ref();
+        let place = waiter.map(|waiter| &*waiter.place);
+        let listens = waiter.is_some_and(|waiter| waiter.listens);
+        let has_lease = waiter.is_some_and(|waiter| waiter.has_lease);
         script::look_at_line(&self.key, place, self.follows_call, listens, has_lease)
     }
 }
@@ -159,16 +156,16 @@ impl Lines {
         self.0.lock().next
     }
 
-    /// The looks that are due at `now`. They are repeated if they get no reply.
-    fn take_due(&self, now: Moment) -> Vec<Look> {
+    /// The keys and calls of the looks that are due at `now`. They are repeated if they get no
+    /// reply.
+    fn take_due(&self, now: Moment) -> Vec<(LockKey, Call)> {
         let mut state = self.0.lock();
         if state.next > now {
             return Vec::new();
         }
         let mut due = Vec::new();
         for line in state.lines.values_mut().filter(|line| line.look_at <= now) {
-            let (key, call) = (line.key.clone(), line.call());
-            due.push(Look { key, call });
+            due.push((line.key.clone(), line.call()));
             line.set(now.after(AGAIN), line.follows_call);
         }
         let looks = state.lines.values().map(|line| line.look_at);
@@ -183,9 +180,9 @@ impl Lines {
             let Some(line) = state.lines.get_mut(key.key()) else {
                 return;
             };
-            let woken = match (reply, &line.waiting) {
-                (LookReply::Ask, Some(waiting)) => {
-                    let woken = waiting.unparker.clone();
+            let woken = match (reply, &line.waiter) {
+                (LookReply::Ask, Some(waiter)) => {
+                    let woken = waiter.unparker.clone();
                     line.set(Moment::now().after(SOON), false);
                     Some(woken)
                 }
@@ -222,21 +219,6 @@ impl Lines {
     }
 }
 
-/// A request that was refused, and after which its thread waits in the line of the lock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused {
-    /// The number of clients before this one.
-    pub(crate) rank: u32,
-    /// The thread also listens to the channel for releases.
-    pub(crate) listens: bool,
-    /// What the thread waits for has a lease.
-    pub(crate) has_lease: bool,
-    /// How long a call is valid that has no answer.
-    pub(crate) pending: Option<Duration>,
-    /// A moment before the request.
-    pub(crate) asked: Moment,
-}
-
 /// A thread waits in the line of a lock. Dropped when it does not wait any more.
 #[derive(Debug)]
 pub(crate) struct LineWait<'a> {
@@ -251,34 +233,22 @@ impl Watchdog {
         self.shared.called(key);
     }
 
-    /// A thread waits in the line of this lock after a request that was refused.
+    /// A thread waits in the line of this lock, behind `rank` clients. Its request, which was sent
+    /// after `asked`, was refused. `pending`: a call has no answer, and stays valid for this time.
     pub(crate) fn wait_in_line<'a>(
         &'a self,
         key: &'a LockKey,
-        place: &Arc<str>,
-        unparker: &Unparker,
-        refused: Refused,
+        waiter: LineWaiter,
+        rank: u32,
+        asked: Moment,
+        pending: Option<Duration>,
     ) -> LineWait<'a> {
-        let Refused {
-            rank,
-            listens,
-            has_lease,
-            pending,
-            asked,
-        } = refused;
         let first = (SOON + LATER * rank.saturating_sub(NEAR)).min(LATEST);
         let look_at = Moment::now().after(pending.unwrap_or(first));
         let mut id = 0;
         let earlier = self.shared.lines.change(key, |line, wait| {
             id = wait;
-            let (place, unparker) = (Arc::clone(place), unparker.clone());
-            line.waiting = Some(Waiting {
-                id,
-                place,
-                listens,
-                has_lease,
-                unparker,
-            });
+            (line.waiter, line.wait) = (Some(waiter), wait);
             // The holder of a lock has answered the call.
             let is_answered = pending.is_none() && !line.is_of_permits() && line.called <= asked;
             if is_answered || look_at < line.look_at {
@@ -311,9 +281,9 @@ impl LineWait<'_> {
 }
 
 impl Line {
+    /// True if this wait is the last one, and has not ended.
     fn is_of(&self, wait: u64) -> bool {
-        let waiting = self.waiting.as_ref();
-        waiting.is_some_and(|waiting| waiting.id == wait)
+        self.waiter.is_some() && self.wait == wait
     }
 }
 
@@ -323,7 +293,7 @@ impl Drop for LineWait<'_> {
         if let Some(line) = state.lines.get_mut(self.key.key())
             && line.is_of(self.id)
         {
-            line.waiting = None;
+            line.waiter = None;
             if !line.follows_call {
                 state.lines.remove(self.key.key());
             }
@@ -357,24 +327,24 @@ impl WatchdogThread {
     pub(super) fn look(&self, until: Moment) {
         let mut due = self.shared.lines.take_due(Moment::now());
         let topology = &self.batch_client.redis.topology;
-        due.sort_by_key(|look| topology.batch(&look.key));
-        let alike =
-            |one: &Look, other: &Look| topology.batch(&one.key) == topology.batch(&other.key);
-        let batches: Vec<&[Look]> = due
-            .chunk_by(alike)
+        let slot = |(key, _): &(LockKey, Call)| topology.batch(key);
+        // Neighbours can share a call.
+        due.sort_by_key(slot);
+        let batches: Vec<_> = due
+            .chunk_by(|one, other| slot(one) == slot(other))
             .flat_map(|alike| alike.chunks(BATCH))
             .collect();
         let requests = batches.iter().filter_map(|batch| {
-            let calls = batch.iter().map(|look| look.call.clone());
-            Some((&batch[0].key, Call::joined(calls)?))
+            let calls = batch.iter().map(|(_, call)| call.clone());
+            Some((&batch[0].0, Call::joined(calls)?))
         });
         let client = &self.batch_client;
         let replies = client.request_on_shared_links(requests.collect(), until);
         for (batch, (reply, asked)) in batches.iter().zip(replies) {
             let replies = reply.and_then(|reply| look_replies(&reply, batch.len()));
             // What got no reply is repeated.
-            for (look, reply) in batch.iter().zip(replies.unwrap_or_default()) {
-                self.shared.lines.replied(&look.key, reply, asked);
+            for ((key, _), reply) in batch.iter().zip(replies.unwrap_or_default()) {
+                self.shared.lines.replied(key, reply, asked);
             }
         }
     }

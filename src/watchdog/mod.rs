@@ -22,9 +22,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use calls::ActiveCall;
-pub(crate) use lines::{LineWait, Refused};
+pub(crate) use lines::{LineWait, LineWaiter};
 pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
-pub(crate) use target::{AtShutdown, Renew, Renewal, Report, Step};
+pub(crate) use target::{AtShutdown, LossReport, Renew, Renewal, Step};
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -64,10 +64,11 @@ pub(crate) struct Watchdog {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How often what a thread holds is confirmed; the longest time if it is not.
+    /// The time between two confirmations of a hold. `Duration::MAX`: it is only renewed.
     confirm_every: Duration,
     state: Mutex<WatchdogState>,
-    /// Wakes the thread, and those that wait until it has ended.
+    /// Signalled for the watchdog's thread, which may have new work, and for the threads in
+    /// [`join`](Watchdog::join), when it has ended.
     changed: Condvar,
     calls: ActiveCalls,
     lines: Lines,
@@ -344,7 +345,7 @@ impl Watchdog {
         self.shared.state.lock().orphans.append(&mut orphans);
         self.shared.changed.notify_all();
         drop(call);
-        let reports: Vec<Report> = notices.into_iter().map(|notify| notify()).collect();
+        let reports: Vec<LossReport> = notices.into_iter().map(|notify| notify()).collect();
         reports.into_iter().for_each(|report| report());
     }
 

@@ -55,11 +55,11 @@ pub(crate) struct AtShutdown {
     /// Releases it in Redis.
     pub(crate) release: Call,
     /// Notifies the threads that use it or wait for it.
-    pub(crate) notify: Box<dyn FnOnce() -> Report>,
+    pub(crate) notify: Box<dyn FnOnce() -> LossReport>,
 }
 
 /// Reports a loss to the operator, which calls code of the application.
-pub(crate) type Report = Box<dyn FnOnce()>;
+pub(crate) type LossReport = Box<dyn FnOnce()>;
 
 /// The renewal of one lock.
 #[derive(Clone, Debug)]

@@ -249,14 +249,14 @@ fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
         ("{slot}:2", &PERMITS, false),
         ("another slot", &PLAIN, false),
     ];
-    for (name, kind, has_place) in others {
+    for (name, kind, fits) in others {
         let other = request(name, kind);
-        assert_eq!(thread.has_place(&call, &other), has_place, "{name}");
-        assert!(thread.has_place(&[], &other));
+        assert_eq!(thread.fits_into(&call, &other), fits, "{name}");
+        assert!(thread.fits_into(&[], &other));
     }
     call.resize(thread::BATCH, call[0].clone());
     assert!(
-        !thread.has_place(&call, &request("{slot}:2", &PLAIN)),
+        !thread.fits_into(&call, &request("{slot}:2", &PLAIN)),
         "full"
     );
 }

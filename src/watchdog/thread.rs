@@ -49,9 +49,6 @@ pub(super) struct RenewalRequest {
     pub(super) renewal: Renewal,
 }
 
-/// The renewals of one script call.
-pub(super) type Batch<'a> = Vec<&'a RenewalRequest>;
-
 /// What one pass of the loop has to do.
 pub(super) struct Work {
     due: Vec<(TargetId, Arc<dyn Renew>)>,
@@ -212,17 +209,17 @@ impl WatchdogThread {
     fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
         // The renewals of different kinds of locks are different scripts.
         let place = |one: &&RenewalRequest| (self.slot_of(one), one.renewal.call.order());
-        let mut sorted: Batch<'_> = renewals.iter().collect();
+        let mut sorted: Vec<&RenewalRequest> = renewals.iter().collect();
         sorted.sort_by_key(place);
         let alike = sorted.chunk_by(|one, other| place(one) == place(other));
         let batches = alike.flat_map(|alike| alike.chunks(BATCH));
-        let batches: Vec<Batch<'_>> = batches.map(<[_]>::to_vec).collect();
+        let batches: Vec<Vec<&RenewalRequest>> = batches.map(<[_]>::to_vec).collect();
         let failed = self.renew_batches(&batches, until);
         let is_for_one =
-            |(error, batch): &(_, Batch<'_>)| batch.len() > 1 && is_for_one_lock(error);
+            |(error, batch): &(_, Vec<&RenewalRequest>)| batch.len() > 1 && is_for_one_lock(error);
         let (again, mut failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(is_for_one);
         let again = again.into_iter().flat_map(|(_, batch)| batch);
-        let again: Vec<Batch<'_>> = again.map(|one| vec![one]).collect();
+        let again: Vec<Vec<&RenewalRequest>> = again.map(|one| vec![one]).collect();
         failed.extend(self.renew_batches(&again, until));
         // The same failure of several batches is logged once.
         failed.dedup_by(|(error, batch), (last, locks)| {
@@ -239,9 +236,9 @@ impl WatchdogThread {
 
     fn renew_batches<'a>(
         &mut self,
-        batches: &[Batch<'a>],
+        batches: &[Vec<&'a RenewalRequest>],
         until: Moment,
-    ) -> Vec<(RedisError, Batch<'a>)> {
+    ) -> Vec<(RedisError, Vec<&'a RenewalRequest>)> {
         if batches.is_empty() {
             return Vec::new();
         }
@@ -260,9 +257,9 @@ impl WatchdogThread {
     /// of them are still held, and the batches without a clear reply.
     pub(super) fn send<'a>(
         &mut self,
-        batches: &[Batch<'a>],
+        batches: &[Vec<&'a RenewalRequest>],
         until: Moment,
-    ) -> (u64, Vec<(RedisError, Batch<'a>)>) {
+    ) -> (u64, Vec<(RedisError, Vec<&'a RenewalRequest>)>) {
         let requests = batches.iter().map(|batch| {
             let calls = batch[1..].iter().map(|one| &one.renewal.call);
             let joined = calls.fold(batch[0].renewal.call.clone(), Call::join);

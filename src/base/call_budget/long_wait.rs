@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(10);
 
 /// Gets the name of what the call waits for, the time, and the holder. It is called on the waiting
 /// thread, without a locked mutex.
-type Report = fn(&str, Duration, Option<&str>);
+type WaitReport = fn(&str, Duration, Option<&str>);
 
 /// Counts the calls that wait. It is called on their threads, without a locked mutex.
 pub(crate) trait WaitObserver: std::fmt::Debug {
@@ -25,7 +25,7 @@ pub(crate) trait WaitObserver: std::fmt::Debug {
 #[derive(Debug, Default)]
 pub(super) struct LongWait<'c> {
     /// `None` if no wait of the call is reported.
-    report: Option<(&'c str, Report)>,
+    report: Option<(&'c str, WaitReport)>,
     is_reported: Cell<bool>,
     /// Set from the first wait on.
     is_counted: Cell<bool>,
@@ -63,7 +63,7 @@ impl<'c> CallBudget<'c> {
     }
 
     /// This budget of a call for `name`, whose wait is reported once it is long.
-    pub(crate) fn reporting(mut self, name: &'c str, report: Report) -> Self {
+    pub(crate) fn reporting(mut self, name: &'c str, report: WaitReport) -> Self {
         self.long_wait.report = Some((name, report));
         self
     }

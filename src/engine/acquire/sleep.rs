@@ -16,7 +16,7 @@ use crate::engine::wait::Channel;
 use crate::local::Pause;
 use crate::protocol::message::is_deaf;
 use crate::request::Prepared;
-use crate::watchdog::Refused;
+use crate::watchdog::LineWaiter;
 
 impl<'a> Acquisition<'a> {
     /// If this client has released the lock while other clients listened: waits until they have had
@@ -80,15 +80,16 @@ impl<'a> Acquisition<'a> {
         } = self.call.lock;
         match (held.rank, self.place_in_line()) {
             (Some(rank), Some(place)) => {
-                let refused = Refused {
-                    rank,
+                let waiter = LineWaiter {
+                    place: Arc::clone(&place),
                     listens: held.listens,
                     has_lease: true,
-                    pending: held.pending,
-                    asked: held.asked,
+                    unparker: self.call.budget.unparker().clone(),
                 };
-                let unparker = self.call.budget.unparker();
-                let wait = core.watchdog.wait_in_line(key, &place, unparker, refused);
+                let (asked, pending) = (held.asked, held.pending);
+                let wait = core
+                    .watchdog
+                    .wait_in_line(key, waiter, rank, asked, pending);
                 self.line_wait = Some(wait);
                 match is_deaf(&place) {
                     true => deaf_sleep(rank),

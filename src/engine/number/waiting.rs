@@ -25,7 +25,7 @@ use crate::local::Claim;
 use crate::protocol::message::is_deaf;
 use crate::protocol::{Ask, PERMITS};
 use crate::script;
-use crate::watchdog::{LineWait, Refused};
+use crate::watchdog::{LineWait, LineWaiter};
 
 /// What a thread that was refused waits for.
 #[derive(Clone, Copy, Debug)]
@@ -195,16 +195,15 @@ impl<'a> PermitWait<'a> {
                 (&channels[..1 + usize::from(refusal.listens)], longest)
             }
         };
-        let unparker = self.budget.unparker();
         self.line_wait = refusal.rank.map(|rank| {
-            let refused = Refused {
-                rank,
+            let waiter = LineWaiter {
+                place: Arc::clone(place),
                 listens: refusal.listens,
                 has_lease: false,
-                pending: None,
-                asked: refusal.asked,
+                unparker: self.budget.unparker().clone(),
             };
-            core.watchdog.wait_in_line(key, place, unparker, refused)
+            core.watchdog
+                .wait_in_line(key, waiter, rank, refusal.asked, None)
         });
         if refusal.rank.is_some() && !is_deaf {
             self.ready = Some(self.number.prepare(self.wanted, place));

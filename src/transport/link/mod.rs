@@ -75,6 +75,7 @@ pub(crate) struct Link {
     input: Mutex<Input>,
 }
 
+/// `writing.rs` has a table of who writes.
 #[derive(Default)]
 struct LinkState {
     /// Bytes that no thread writes yet.
@@ -108,6 +109,11 @@ impl LinkState {
     /// Since when nothing has arrived while something is awaited.
     fn unanswered_since(&self) -> Moment {
         self.heard.max(self.awaited_since)
+    }
+
+    /// There are bytes that no thread writes.
+    fn has_bytes(&self) -> bool {
+        !(self.unwritten.is_empty() && self.unsent.is_empty())
     }
 
     /// A write has not taken all bytes, or may not take them.

@@ -123,66 +123,71 @@ impl Link {
         }
     }
 
-    /// Gives each reply that has arrived to its thread.
+    /// Gives each whole reply that has arrived to its thread. Also before an error, such as bytes
+    /// that are no reply: those before them are replies.
     fn deliver(&self, input: &mut Input) -> RedisResult<()> {
-        let Input {
-            decoder,
-            replies,
-            pushes,
-            refusal,
-            ..
-        } = input;
-        let decoded = loop {
-            match decoder.next_reply() {
-                Ok(Some(reply)) => replies.push((reply, None)),
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
-        let Some((first, _)) = replies.first() else {
+        let decoded = input.decode_all();
+        if input.replies.is_empty() {
             return decoded;
-        };
-        let is_served = !first.as_ref().is_err_and(RetryAction::refuses_client);
+        }
         let now = Moment::now();
-        {
-            let mut state = self.state.lock();
-            state.heard = now;
-            // Without those whose replies no request awaits.
-            state.woken = replies.len().min(state.awaited.len()).saturating_sub(1);
-            state.is_established |= is_served;
-            for (_, awaited) in &mut *replies {
-                *awaited = state.awaited.pop_front();
-            }
-            state.is_doubted &= !state.awaited.is_empty();
-        }
-        for (reply, awaited) in replies.drain(..) {
-            match awaited {
-                Some(Awaited {
-                    pending,
-                    index,
-                    is_asking,
-                }) => {
-                    self.load
-                        .fetch_sub(usize::from(!is_asking), Ordering::Relaxed);
-                    // If the server refused ASKING, that error is why it refuses the request.
-                    let reply = match refusal.take() {
-                        Some(refusal) if reply.is_err() => Err(refusal),
-                        _ => reply,
-                    };
-                    if is_asking {
-                        *refusal = reply.err();
-                    } else {
-                        pending.end(index, Outcome::Replied(reply, now));
-                    }
-                }
-                None => pushes.push_back(reply),
-            }
-        }
+        self.find_requests(&mut input.replies, now);
+        // Without the link's mutex: it wakes threads, which lock the mutex next.
+        self.hand_out(input, now);
         decoded
+    }
+
+    /// Finds the request of each reply, and records that the server has replied.
+    fn find_requests(&self, replies: &mut [(RedisResult<Value>, Option<Awaited>)], now: Moment) {
+        let first = replies.first().and_then(|(reply, _)| reply.as_ref().err());
+        let mut state = self.state.lock();
+        state.heard = now;
+        // Without those whose replies no request awaits. One of the threads reads, and is awake.
+        state.woken = replies.len().min(state.awaited.len()).saturating_sub(1);
+        state.is_established |= !first.is_some_and(RetryAction::refuses_client);
+        for (_, awaited) in replies {
+            *awaited = state.awaited.pop_front();
+        }
+        // After the requests are taken out: the link is trusted again if it awaits no reply.
+        state.is_doubted &= !state.awaited.is_empty();
+    }
+
+    /// Gives each reply to the thread whose request it is to. Keeps the others as pushes.
+    fn hand_out(&self, input: &mut Input, now: Moment) {
+        for (reply, awaited) in input.replies.drain(..) {
+            let Some(awaited) = awaited else {
+                input.pushes.push_back(reply);
+                continue;
+            };
+            // If the server refused ASKING, that error is why it refuses the request.
+            let reply = match input.refusal.take() {
+                Some(refusal) if reply.is_err() => Err(refusal),
+                _ => reply,
+            };
+            if awaited.is_asking {
+                input.refusal = reply.err();
+                continue;
+            }
+            // First, so that the thread, once it is woken, does not find the link more loaded than
+            // it is.
+            self.load.fetch_sub(1, Ordering::Relaxed);
+            let outcome = Outcome::Replied(reply, now);
+            awaited.pending.end(awaited.index, outcome);
+        }
     }
 
     /// For a wait for several links.
     pub(super) fn polled(&self) -> PollFd<'_> {
         self.socket.polled()
+    }
+}
+
+impl Input {
+    /// Takes the whole replies out of what has arrived.
+    fn decode_all(&mut self) -> RedisResult<()> {
+        while let Some(reply) = self.decoder.next_reply()? {
+            self.replies.push((reply, None));
+        }
+        Ok(())
     }
 }

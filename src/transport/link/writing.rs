@@ -28,6 +28,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// links, whose threads take turns on one processor. So those of all links are counted.
 pub(super) static SENDS: AtomicU64 = AtomicU64::new(0);
 
+/// | the link | `is_writing` | `unwritten` | `unsent` | who writes next |
+/// |---|---|---|---|---|
+/// | idle | no | empty | empty | the next thread that sends |
+/// | is written to | yes | what other threads append meanwhile | empty: the writer has taken it | the same thread, until nothing is left |
+/// | blocked | no | what threads append | what the buffer of the system did not take | the thread that reads, or the next one that sends |
+/// | ended | no | empty | empty | none |
 impl Link {
     /// Writes what is there, if no other thread does, as far as the buffer of the system takes it.
     pub(super) fn write<'l>(
@@ -37,53 +43,62 @@ impl Link {
         if state.is_writing {
             return state;
         }
+        // Before the mutex is unlocked for a moment: there is one writer.
         state.is_writing = true;
         if state.woken > 0 {
             // Threads that were woken together send together, if they run before the write.
             yield_processor(&mut state);
             state.woken = 0;
         }
-        while state.end.is_none() && !(state.unwritten.is_empty() && state.unsent.is_empty()) {
-            let unwritten = std::mem::take(&mut state.unwritten);
-            let mut bytes = std::mem::take(&mut state.unsent);
-            state.in_write = bytes.len() + unwritten.len();
-            let written = MutexGuard::unlocked(&mut state, || {
-                if bytes.is_empty() {
-                    bytes = self.socket.encrypt(unwritten)?;
-                } else if !unwritten.is_empty() {
-                    bytes.extend(self.socket.encrypt(unwritten)?);
-                }
-                self.socket.try_write(&bytes)
-            });
-            match written {
-                Ok(written) if written == bytes.len() => {
-                    // The room is used for the next request.
-                    if state.unwritten.capacity() == 0 && bytes.capacity() <= LARGEST_BUFFER {
-                        bytes.clear();
-                        state.unwritten = bytes;
-                    }
-                }
-                Ok(written) => {
-                    bytes.drain(..written);
-                    state.unsent = bytes;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    state.unsent = bytes;
-                    break;
-                }
-                Err(_) => {
-                    // Replies that have arrived are read, and then the end of the connection is.
-                    self.retire();
-                    self.socket.shut_down(Shutdown::Write);
-                    break;
-                }
-            }
-        }
+        while state.end.is_none() && state.has_bytes() && self.write_once(&mut state) {}
         (state.is_writing, state.in_write) = (false, 0);
         if state.end.is_some() {
+            // The end has cleared them, but this thread may have put a part back since.
             (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
         }
         state
+    }
+
+    /// Writes what is there, without the mutex, so that other threads can append. False if the
+    /// system takes no more now, or the connection has failed.
+    fn write_once(&self, state: &mut MutexGuard<'_, LinkState>) -> bool {
+        let unwritten = std::mem::take(&mut state.unwritten);
+        // Encrypted bytes come first: TLS numbers its records.
+        let mut bytes = std::mem::take(&mut state.unsent);
+        state.in_write = bytes.len() + unwritten.len();
+        let written = MutexGuard::unlocked(state, || {
+            if bytes.is_empty() {
+                bytes = self.socket.encrypt(unwritten)?;
+            } else if !unwritten.is_empty() {
+                bytes.extend(self.socket.encrypt(unwritten)?);
+            }
+            self.socket.try_write(&bytes)
+        });
+        match written {
+            Ok(written) if written == bytes.len() => {
+                // The room is used for the next request.
+                if state.unwritten.capacity() == 0 && bytes.capacity() <= LARGEST_BUFFER {
+                    bytes.clear();
+                    state.unwritten = bytes;
+                }
+                true
+            }
+            Ok(written) => {
+                bytes.drain(..written);
+                state.unsent = bytes;
+                true
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                state.unsent = bytes;
+                false
+            }
+            Err(_) => {
+                // Replies that have arrived are read, and then the end of the connection is.
+                self.retire();
+                self.socket.shut_down(Shutdown::Write);
+                false
+            }
+        }
     }
 }
 
