@@ -10,7 +10,7 @@ use crate::base::list::List;
 use crate::core::Core;
 use crate::engine::{Answer, Ask};
 use crate::error::{Error, Result};
-use crate::protocol::Wish;
+use crate::protocol::AcquireOptions;
 use crate::request::{NoReply, Reply, Request, confirmed, request_batch, request_majority};
 use crate::script::{Call, granted};
 
@@ -44,18 +44,18 @@ impl Needed {
     /// has brought.
     pub(super) fn ask<'a>(
         self,
-        asks: &mut [(Ask<'a>, Wish)],
+        asks: &mut [(Ask<'a>, AcquireOptions)],
         until: Moment,
         budget: &CallBudget,
     ) -> Vec<Answer> {
-        let request = |(ask, wish): &(Ask<'a>, Wish)| Request {
+        let request = |(ask, options): &(Ask<'a>, AcquireOptions)| Request {
             until,
-            ..ask.request(ask.call(wish))
+            ..ask.request(ask.call(options))
         };
         let requests: Vec<Request<'a>> = asks.iter().map(request).collect();
         let next_call = |at: usize| {
-            let (ask, wish) = &mut asks[at];
-            Some(ask.next_copy(wish))
+            let (ask, options) = &mut asks[at];
+            Some(ask.next_copy(options))
         };
         let is_good = |reply: &_| granted(reply).is_some();
         let results = self.request(&requests, is_good, next_call, budget);

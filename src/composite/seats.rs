@@ -13,7 +13,7 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::local::{Claim, Granted, Pause};
-use crate::protocol::Wish;
+use crate::protocol::AcquireOptions;
 
 /// The locks of one call that its thread does not hold.
 pub(super) struct Seats<'a> {
@@ -194,15 +194,15 @@ impl<'a> Seats<'a> {
         let asked = self.find(Seat::is_asked);
         let ask = |&at: &usize| {
             let LockCall { lock, terms, .. } = self.seats[at].part;
-            let wish = Wish {
+            let options = AcquireOptions {
                 holds: lock.holds_of_a_grant(terms, self.seats[at].begin_request()),
                 waits: !budget.is_wait_over(),
                 place: None,
                 within: None,
             };
-            (Ask::new(lock, terms), wish)
+            (Ask::new(lock, terms), options)
         };
-        let mut asks: Vec<(Ask<'a>, Wish)> = asked.iter().map(ask).collect();
+        let mut asks: Vec<(Ask<'a>, AcquireOptions)> = asked.iter().map(ask).collect();
         let needed = Needed::Majority(self.needed()).less(self.held().len());
         let answers = needed.ask(&mut asks, Moment::NEVER, budget);
         let mut replies = Replies::default();

@@ -11,7 +11,7 @@ use crate::base::clock::Moment;
 use crate::engine::{Answer, Ask, HeldLock, LockCall, Refusal, SingleLock};
 use crate::error::Result;
 use crate::local::{Claim, Granted};
-use crate::protocol::Wish;
+use crate::protocol::AcquireOptions;
 
 /// A request for more names than this looks at no line. It bounds the time of a script.
 const LINES: usize = 32;
@@ -116,7 +116,8 @@ fn request(seats: &mut Seats<'_>, are_all: bool, refused: &mut Vec<Refused>) -> 
         group.retain(|&at| seats[at].is_asked());
     }
     groups.retain(|group| !group.is_empty());
-    let mut asks: Vec<(Ask<'_>, Wish)> = groups.iter().map(|group| to_ask(seats, group)).collect();
+    let mut asks: Vec<(Ask<'_>, AcquireOptions)> =
+        groups.iter().map(|group| to_ask(seats, group)).collect();
     let is_alone = are_all && groups.len() == 1;
     // A server that does not reply must not keep the names of the others from other clients.
     let until = match is_alone {
@@ -166,7 +167,7 @@ fn give(seats: &mut [Seat<'_>], group: &[usize], granted: &Granted) {
 }
 
 /// The request for the names of a group.
-fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, Wish) {
+fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, AcquireOptions) {
     let LockCall {
         lock,
         terms,
@@ -182,7 +183,7 @@ fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, Wish) {
     let is_one_place = group.len() == 1 || !core.redis.topology.has_slots();
     let is_small = group.len() <= LINES && is_one_place;
     let has_place = kind.has_line && is_small && !budget.is_wait_over();
-    let wish = Wish {
+    let options = AcquireOptions {
         holds: lock.holds_of_a_grant(terms, expected),
         waits: false,
         // A free name may be reserved for a client that was called.
@@ -190,5 +191,5 @@ fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, Wish) {
         within: None,
     };
     let locks = group.iter().map(|&at| seats[at].part.lock).collect();
-    (Ask::for_all(locks, terms), wish)
+    (Ask::for_all(locks, terms), options)
 }

@@ -13,7 +13,7 @@ use crate::base::owner::OwnerId;
 use crate::error::Error;
 use crate::lease::Terms;
 use crate::local::Granted;
-use crate::protocol::{AcquireReply, Wish};
+use crate::protocol::{AcquireOptions, AcquireReply};
 use crate::request::{LostCopies, NoReply, Reply, Request};
 use crate::script::Call;
 
@@ -87,16 +87,16 @@ impl<'a> Ask<'a> {
         &self.owner
     }
 
-    pub(crate) fn call(&self, wish: &Wish) -> Call {
+    pub(crate) fn call(&self, options: &AcquireOptions) -> Call {
         let keys: List<_> = self.locks.iter().map(|lock| &lock.key).collect();
         let kind = self.locks[0].kind;
-        kind.acquire(&keys, &self.owner, self.terms.millis, wish)
+        kind.acquire(&keys, &self.owner, self.terms.millis, options)
     }
 
     /// The call of a further copy, after one without a reply.
-    pub(crate) fn next_copy(&mut self, wish: &Wish) -> Call {
+    pub(crate) fn next_copy(&mut self, options: &AcquireOptions) -> Call {
         self.owner = self.owner.newest(MAX_OLDER_IDS).with_fresh_name();
-        self.call(wish)
+        self.call(options)
     }
 
     pub(crate) fn request(&self, call: Call) -> Request<'a> {

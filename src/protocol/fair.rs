@@ -29,8 +29,8 @@ pub(crate) static FAIR: Kind = Kind {
     new_owner: OwnerId::of_fair_lock,
     keys,
     channel: |key| channels(key).into(),
-    wish: |call, keys, owner, wish| {
-        let call = call.arg(place(owner.client())).flag(wish.waits);
+    options: |call, keys, owner, options| {
+        let call = call.arg(place(owner.client())).flag(options.waits);
         keys.iter().fold(call, |call, key| call.arg(channels(key)))
     },
     give_up: |key, client, _place| {

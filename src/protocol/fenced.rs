@@ -12,8 +12,8 @@ pub(crate) static FENCED: Kind = Kind {
     name: "fenced",
     is_joinable: false,
     has_tokens: true,
-    wish: |call, _keys, _owner, wish| {
-        in_line(call, wish).arg(if wish.holds > 1 { BLOCK } else { "1" })
+    options: |call, _keys, _owner, options| {
+        in_line(call, options).arg(if options.holds > 1 { BLOCK } else { "1" })
     },
     ..PLAIN
 };

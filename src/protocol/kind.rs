@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use redis::Value;
 
-use super::Wish;
+use super::AcquireOptions;
 use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{Call, Script};
@@ -52,7 +52,7 @@ pub(crate) struct Kind {
     /// The channels of a lock, as the scripts that publish get them.
     pub(super) channel: fn(&LockKey) -> Cow<'_, str>,
     /// Adds the arguments of an acquire that follow the owner and the lease.
-    pub(super) wish: fn(Call, &[&LockKey], &OwnerId, &Wish) -> Call,
+    pub(super) options: fn(Call, &[&LockKey], &OwnerId, &AcquireOptions) -> Call,
     /// The largest hold count that a renewal writes. `None`: it writes none.
     pub(super) largest_count: Option<u32>,
     /// The call that follows if the requests of a client were refused, and the caller waits no
@@ -77,7 +77,7 @@ impl Kind {
         keys: &[&LockKey],
         owner: &OwnerId,
         millis: u64,
-        wish: &Wish,
+        options: &AcquireOptions,
     ) -> Call {
         let call = Call::new(self.to_acquire).acquiring();
         let mut call = keys.iter().fold(call, |call, key| (self.keys)(call, key));
@@ -89,7 +89,7 @@ impl Kind {
         let call = call
             .arg((self.written)(owner))
             .arg(itoa::Buffer::new().format(millis));
-        (self.wish)(call, keys, owner, wish)
+        (self.options)(call, keys, owner, options)
     }
 
     /// Releases a lock, and publishes that. `owner` may have several names.

@@ -36,7 +36,7 @@ pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::FAIR;
 pub(crate) use fenced::FENCED;
 pub(crate) use kind::Kind;
-pub(crate) use number::{Ask, Change, NumberKey, PermitsSum, RequestCopy, number, records};
+pub(crate) use number::{Change, NumberKey, PermitsSum, RequestCopy, number, records};
 pub(crate) use permits::{
     PERMITS, PermitsChange, change_permits, count_permits, permits_changed, permits_counted,
 };
@@ -57,13 +57,14 @@ use crate::script::granted;
 /// All kinds of locks. The permits of a leased semaphore are a kind, too, but no lock.
 pub(crate) static LOCKS: [&Kind; 5] = [&PLAIN, &FENCED, &FAIR, &READ, &WRITE];
 
-/// What an acquire is for.
-#[derive(Clone, Debug)]
-pub(crate) struct Wish {
+/// What a request to acquire locks or permits is for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AcquireOptions {
     /// The number of holds that the grant is wanted for: that of the caller, and those of the
-    /// threads that wait behind it.
+    /// threads that wait behind it. The permits of a semaphore without leases have no holds.
     pub(crate) holds: usize,
-    /// The caller waits if the locks are held.
+    /// The caller waits if another owner has what it wants. In the line of a semaphore, it leaves
+    /// the permits that are reserved.
     pub(crate) waits: bool,
     /// The place of the client in the line of the lock, if it has or wants one.
     pub(crate) place: Option<Arc<str>>,

@@ -6,7 +6,7 @@
 
 use redis::{RedisResult, Value};
 
-use super::unexpected;
+use super::{AcquireOptions, unexpected};
 use crate::base::key::LockKey;
 use crate::base::lanes::RequestId;
 use crate::script::{self, Call, Script};
@@ -30,15 +30,6 @@ pub(crate) struct RequestCopy<'a> {
     /// An earlier copy is lost. Then Redis records the reply even if it changes nothing, so the
     /// lost copy changes nothing, either, when it arrives late.
     pub(crate) is_repeated: bool,
-}
-
-/// How a request for permits treats those that wait.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ask<'a> {
-    /// The place of the client in the line of the semaphore, if it has or wants one.
-    pub(crate) place: Option<&'a str>,
-    /// The caller waits if it gets none, and leaves those that are reserved.
-    pub(crate) waits: bool,
 }
 
 /// How a number changes.
@@ -112,12 +103,17 @@ impl NumberKey<'_> {
     }
 
     /// Takes `permits`. The reply is an [`AcquireReply`](super::AcquireReply).
-    pub(crate) fn take(self, copy: RequestCopy<'_>, permits: u32, ask: Ask<'_>) -> Call {
+    pub(crate) fn take(
+        self,
+        copy: RequestCopy<'_>,
+        permits: u32,
+        options: &AcquireOptions,
+    ) -> Call {
         self.call(&script::TAKE_PERMITS, copy.id)
             .flag(copy.is_repeated)
             .arg(permits.to_string())
-            .arg(ask.place.unwrap_or_default())
-            .flag(ask.waits)
+            .arg(options.place.as_deref().unwrap_or_default())
+            .flag(options.waits)
             .acquiring()
     }
 
@@ -169,6 +165,7 @@ mod tests {
         ] {
             assert_eq!(released(call), [false, true, true]);
         }
-        assert_eq!(released(number.take(copy, 5, Ask::default())), [false; 3]);
+        let take = number.take(copy, 5, &AcquireOptions::default());
+        assert_eq!(released(take), [false; 3]);
     }
 }

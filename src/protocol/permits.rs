@@ -24,12 +24,12 @@ pub(crate) static PERMITS: Kind = Kind {
     new_owner: |_client| OwnerId::of_permit(),
     keys,
     written: |ids| bytes(ids).into(),
-    wish: |call, keys, _owner, wish| {
+    options: |call, keys, _owner, options| {
         let call = keys
             .iter()
             .fold(call, |call, key| call.arg(&**key.channel()));
-        call.arg(wish.place.as_deref().unwrap_or_default())
-            .flag(wish.waits)
+        call.arg(options.place.as_deref().unwrap_or_default())
+            .flag(options.waits)
     },
     largest_count: None,
     ..PLAIN

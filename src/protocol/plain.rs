@@ -1,6 +1,6 @@
 //! The plain lock: a hash of owner to hold count.
 
-use super::{Kind, Wish};
+use super::{AcquireOptions, Kind};
 use crate::base::key::Family;
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
@@ -23,17 +23,17 @@ pub(crate) static PLAIN: Kind = Kind {
     keys: |call, key| call.key(key.key()),
     written: |owner| owner.as_str().as_bytes().into(),
     channel: |key| (&**key.channel()).into(),
-    wish: |call, _keys, _owner, wish| in_line(call, wish).arg(""),
+    options: |call, _keys, _owner, options| in_line(call, options).arg(""),
     largest_count: Some(u32::MAX),
     give_up: |key, _client, place| place.map(|place| script::leave_line(key, place, false)),
     turns: |_, _| None,
 };
 
 /// Two arguments: the place in the line, or an empty string; and 1 if the caller waits there.
-pub(super) fn in_line(call: Call, wish: &Wish) -> Call {
-    let place = wish.place.as_deref();
+pub(super) fn in_line(call: Call, options: &AcquireOptions) -> Call {
+    let place = options.place.as_deref();
     call.arg(place.unwrap_or_default())
-        .flag(place.is_some() && wish.waits)
+        .flag(place.is_some() && options.waits)
 }
 
 #[cfg(test)]

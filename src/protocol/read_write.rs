@@ -15,9 +15,9 @@ pub(crate) static READ: Kind = Kind {
     to_acquire: &script::READ_WRITE_ACQUIRE,
     to_release: &script::READ_WRITE_RELEASE,
     to_inspect: (&script::INSPECT, "read"),
-    wish: |call, _keys, _owner, wish| {
-        let within = wish.within.as_ref().map(writer);
-        in_line(call, wish)
+    options: |call, _keys, _owner, options| {
+        let within = options.within.as_ref().map(writer);
+        in_line(call, options)
             .arg("read")
             .arg(within.unwrap_or_default())
     },
@@ -36,7 +36,7 @@ pub(crate) static WRITE: Kind = Kind {
     to_release: &script::READ_WRITE_RELEASE,
     to_inspect: (&script::INSPECT, "write"),
     written: |owner| writer(owner).into_bytes().into(),
-    wish: |call, _keys, _owner, wish| in_line(call, wish).arg("write").arg(""),
+    options: |call, _keys, _owner, options| in_line(call, options).arg("write").arg(""),
     ..PLAIN
 };
 

@@ -12,7 +12,7 @@ use crate::engine::single_lock::SingleLock;
 use crate::engine::wait::{Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::local::{Claim, Granted, Hold, Pause};
-use crate::protocol::{Verdict, Wish, verdict};
+use crate::protocol::{AcquireOptions, Verdict, verdict};
 use crate::request::{NoReply, Prepared, Reply, Request, request_once};
 use crate::watchdog::LineWait;
 
@@ -164,9 +164,9 @@ impl<'a> Acquisition<'a> {
     }
 
     /// What the next request is for. The thread `waits` if the lock is held.
-    pub(super) fn wish(&self, waits: bool) -> Wish {
+    pub(super) fn options(&self, waits: bool) -> AcquireOptions {
         let LockCall { lock, terms, .. } = self.call;
-        Wish {
+        AcquireOptions {
             holds: lock.holds_of_a_grant(terms, self.expected_holds),
             waits: waits || self.spares_reserved,
             place: self

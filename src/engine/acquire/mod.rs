@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::{Claim, Granted, Hold};
 use crate::observe::{WaitOutcome, WaitSpan, are_spans_enabled};
-use crate::protocol::Wish;
+use crate::protocol::AcquireOptions;
 use crate::request::{confirmed, request_one};
 use acquisition::{Acquisition, First, Traces};
 
@@ -164,15 +164,15 @@ impl<'a> LockCall<'a> {
         let SingleLock { core, key, .. } = lock;
         let waits = !budget.is_wait_over();
         let place = || core.subscriber.in_line(key, &core.place(key));
-        let wish = Wish {
+        let options = AcquireOptions {
             holds: lock.holds_of_a_grant(terms, 1),
             waits,
             place: (waits && lock.kind.has_line).then(place),
             within: None,
         };
         let mut ask = Ask::new(lock, terms);
-        let request = ask.request(ask.call(&wish));
-        let mut next_call = |_| Some(ask.next_copy(&wish));
+        let request = ask.request(ask.call(&options));
+        let mut next_call = |_| Some(ask.next_copy(&options));
         budget.set_unanswered_since(Some(begun));
         let result = request_one(&request, &mut next_call, budget);
         let result = confirmed(result, &request, next_call, budget);

@@ -107,8 +107,8 @@ impl Acquisition<'_> {
             ..
         } = self.call;
         let waits = !budget.is_wait_over() || self.leaves_place();
-        let wish = self.wish(waits);
-        self.is_known_to_wait |= wish.waits;
+        let options = self.options(waits);
+        self.is_known_to_wait |= options.waits;
         if self.place.is_some() {
             // This request answers the calls so far.
             budget.take_message();
@@ -123,9 +123,9 @@ impl Acquisition<'_> {
         let call = prepared.as_ref().map(|prepared| prepared.call().clone());
         let request = Request {
             prepared: prepared.as_deref(),
-            ..ask.request(call.unwrap_or_else(|| ask.call(&wish)))
+            ..ask.request(call.unwrap_or_else(|| ask.call(&options)))
         };
-        let mut next_call = |_| Some(ask.next_copy(&wish));
+        let mut next_call = |_| Some(ask.next_copy(&options));
         let result = request_one(&request, &mut next_call, budget);
         let result = confirmed(result, &request, next_call, budget);
         drop(request);

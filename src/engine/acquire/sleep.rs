@@ -121,7 +121,7 @@ impl<'a> Acquisition<'a> {
         // Other threads may begin to wait behind this one.
         self.expected_holds = self.expected_holds.max(2);
         let ask = Ask::new(self.call.lock, self.call.terms);
-        let call = ask.call(&self.wish(true));
+        let call = ask.call(&self.options(true));
         self.is_known_to_wait = true;
         let request = Prepared::new(&core.redis, key, call);
         Some((ask.owner().clone(), request))

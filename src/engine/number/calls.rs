@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::waiting::Refusal;
-use super::{Clear, IfUnclear, Number, Ready};
+use super::waiting::PermitRefusal;
+use super::{Answered, NextRequest, Number, OnUnclear};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
@@ -12,7 +12,7 @@ use crate::engine::acquire::line::rare_sleep;
 use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::observe::{WaitOutcome, WaitSpan};
-use crate::protocol::{AcquireReply, Ask, Change, PermitsSum, RequestCopy};
+use crate::protocol::{AcquireOptions, AcquireReply, Change, PermitsSum, RequestCopy};
 use crate::request::Reply;
 
 /// The largest number that a script of Redis can count with.
@@ -47,32 +47,27 @@ impl Number {
         waited
     }
 
-    /// One request for permits, which may be ready. Repeated while replicas do not confirm it.
-    /// `None` if it has taken them.
+    /// Sends one request for permits, `next` if that is set. Repeats it while too few replicas
+    /// confirm it. `None`: the permits are taken. Else what to wait for.
     pub(super) fn take<'a>(
         &'a self,
         permits: u32,
-        ask: Ask<'_>,
-        mut ready: Option<Ready<'a>>,
+        options: &AcquireOptions,
+        mut next: Option<NextRequest<'a>>,
         budget: &CallBudget,
-    ) -> Result<Option<Refusal>> {
+    ) -> Result<Option<PermitRefusal>> {
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.delay_shutdown();
         let mut pauses = polls();
         let mut unconfirmed = None;
         repeat_until_done(budget, self.name(), || {
-            let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
+            let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, options);
             let asked = Moment::now();
-            let clear = self.request_once(
-                ready.take(),
-                call,
-                AcquireReply::of,
-                IfUnclear::Undo,
-                budget,
-            );
+            let (decode, on_unclear) = (AcquireReply::of, OnUnclear::Undo);
+            let answered = self.request_once(next.take(), call, decode, on_unclear, budget);
             let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
-            match clear {
-                Ok(Clear { value, reply }) => return Ok(Some(refusal(value, &reply, asked))),
+            match answered {
+                Ok(Answered { value, reply }) => return Ok(Some(refusal(value, &reply, asked))),
                 Err(error) if error.is_transient() && !is_over => unconfirmed = Some(error),
                 // The last reply says more.
                 Err(error @ Error::Unavailable { .. }) => {
@@ -95,7 +90,7 @@ impl Number {
         if permits == 0 {
             return self.check_process().map(drop);
         }
-        let sum: PermitsSum = self.change(Change::Add(permits), IfUnclear::Repeat)?;
+        let sum: PermitsSum = self.change(Change::Add(permits), OnUnclear::Repeat)?;
         self.core.queue.added_permits(&self.id, sum.has_called);
         if sum.has_called {
             self.core.watchdog.called(&self.key);
@@ -108,7 +103,7 @@ impl Number {
 
     /// Takes all free permits. Returns how many these were.
     pub(crate) fn drain(&self) -> Result<i32> {
-        self.change(Change::Drain, IfUnclear::Undo)
+        self.change(Change::Drain, OnUnclear::Undo)
     }
 
     /// Returns how many permits are free.
@@ -137,7 +132,7 @@ impl Number {
 
     /// Decreases the count. Returns what is left.
     pub(crate) fn count_down(&self) -> Result<u64> {
-        self.change(Change::CountDown, IfUnclear::Repeat)
+        self.change(Change::CountDown, OnUnclear::Repeat)
     }
 
     pub(crate) fn count(&self) -> Result<u64> {
@@ -187,11 +182,11 @@ impl Number {
 }
 
 /// What a thread waits for after this reply; `None` if it has taken its permits.
-fn refusal(taken: AcquireReply, reply: &Reply, asked: Moment) -> Option<Refusal> {
+fn refusal(taken: AcquireReply, reply: &Reply, asked: Moment) -> Option<PermitRefusal> {
     let AcquireReply::Held { rank, listens, .. } = taken else {
         return None;
     };
-    Some(Refusal {
+    Some(PermitRefusal {
         // The refusal may be that of a lost copy, from before a release whose message ended a pause
         // of the request.
         again: reply.lost_copies.is_ambiguous().then_some(FIRST_POLL),

@@ -29,7 +29,7 @@ use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::LockId;
-use crate::protocol::{Ask, Change, NumberKey, RequestCopy, number, records};
+use crate::protocol::{AcquireOptions, Change, NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, confirmed, request_one};
 use crate::script::Call;
 use crate::transport::retry_action::RetryAction;
@@ -54,25 +54,21 @@ pub(crate) struct Number {
 }
 
 /// A clear reply to a request that Redis executes at most once.
-struct Clear<T> {
+struct Answered<T> {
     value: T,
     /// If a copy was lost, this may be the reply to that copy.
     reply: Reply,
 }
 
-/// A request without a clear reply: its error, its lost copies, and whether Redis may have executed
-/// it.
-type NotClear = Box<(Error, LostCopies, bool)>;
-
 /// The next request of a waiting thread, which the subscriber thread sends when a message arrives.
-struct Ready<'a> {
+struct NextRequest<'a> {
     id: RequestId<'a>,
     request: Arc<Prepared>,
 }
 
 /// What becomes of a request without a clear reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IfUnclear {
+enum OnUnclear {
     /// It takes permits, which are given back.
     Undo,
     /// It is repeated in the background.
@@ -152,98 +148,117 @@ impl Number {
     }
 
     /// Changes the number. Returns the reply. Only what is repeated succeeds after a shutdown.
-    fn change<T: TryFrom<i64>>(&self, change: Change, if_unclear: IfUnclear) -> Result<T> {
+    fn change<T: TryFrom<i64>>(&self, change: Change, on_unclear: OnUnclear) -> Result<T> {
         let budget = self.check_process()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().change(copy, change);
-        let changed = self.request_once(None, call, number, if_unclear, &budget)?;
+        let changed = self.request_once(None, call, number, on_unclear, &budget)?;
         Ok(changed.value)
     }
 
     /// Sets the number if there is none. Returns whether it is set.
     fn set(&self, change: Change) -> Result<bool> {
-        let set: i64 = self.change(change, IfUnclear::Cancel)?;
+        let set: i64 = self.change(change, OnUnclear::Cancel)?;
         Ok(set == 1)
     }
 
     /// Sends a request that Redis executes at most once, until there is a clear reply or the budget
-    /// ends. The first request may be ready, or sent.
+    /// ends. The first one is `next`, if that is set.
     fn request_once<'a, T>(
         &'a self,
-        mut ready: Option<Ready<'a>>,
+        mut next: Option<NextRequest<'a>>,
         call: impl Fn(RequestCopy<'_>) -> Call,
         decode: fn(&Value) -> RedisResult<T>,
-        if_unclear: IfUnclear,
+        on_unclear: OnUnclear,
         budget: &CallBudget,
-    ) -> Result<Clear<T>> {
+    ) -> Result<Answered<T>> {
+        // Before the check, so that a shutdown sees either this call or its error.
         let _call = self.core.watchdog.delay_shutdown();
         // Other processes may wait for what is repeated.
-        if if_unclear != IfUnclear::Repeat {
+        if on_unclear != OnUnclear::Repeat {
             self.core.check_not_shut_down(self.name())?;
         }
         loop {
-            let request = (ready.take(), &call);
-            if let Some(clear) = self.try_request_once(request, decode, if_unclear, budget)? {
-                return Ok(clear);
+            let next = next.take();
+            let answered = self.try_request_once(next, &call, decode, on_unclear, budget)?;
+            if let Some(answered) = answered {
+                return Ok(answered);
             }
         }
     }
 
-    /// As [`request_once`](Self::request_once), but sends one request only. `None` if its time is
-    /// over, and the call has more time.
+    /// Sends one request and its copies, for at most [`REPEATED`].
+    ///
+    /// | the request | `Undo` | `Repeat` | `Cancel` |
+    /// |---|---|---|---|
+    /// | has a clear reply | returned | returned | returned |
+    /// | may have been executed | undone later; error, or `None` | repeated later; error | cancelled later; error |
+    /// | was not executed: no server was reached | error, or `None` | repeated later; error | error, or `None` |
+    /// | was not executed: refused | error | error; repeated later if the log-in was refused | error |
+    ///
+    /// Later: by the watchdog. `None` instead of the error: only the time of this request is over,
+    /// and the call has time for another one.
     fn try_request_once<'a, T>(
         &'a self,
-        (ready, call): (Option<Ready<'a>>, &impl Fn(RequestCopy<'_>) -> Call),
+        next: Option<NextRequest<'a>>,
+        call: &impl Fn(RequestCopy<'_>) -> Call,
         decode: fn(&Value) -> RedisResult<T>,
-        if_unclear: IfUnclear,
+        on_unclear: OnUnclear,
         budget: &CallBudget,
-    ) -> Result<Option<Clear<T>>> {
+    ) -> Result<Option<Answered<T>>> {
         let (deadline, limit) = (budget.reply_deadline(), Moment::now().after(REPEATED));
-        let (of_ready, prepared) = ready.map(|ready| (ready.id, ready.request)).unzip();
-        let request_id = of_ready.unwrap_or_else(|| self.core.lanes.next());
+        let (id_of_next, prepared) = next.map(|next| (next.id, next.request)).unzip();
+        let request_id = id_of_next.unwrap_or_else(|| self.core.lanes.next());
         let id = &request_id;
         let copy = |is_repeated| call(RequestCopy { id, is_repeated });
-        let sent = self.send(copy, prepared.as_deref(), decode, limit, budget);
-        let (error, lost_copies, is_unclear) = match sent {
-            Ok((value, reply)) => return Ok(Some(Clear { value, reply })),
-            Err(none) => *none,
-        };
+        let (error, lost_copies, is_unclear) =
+            match self.send(copy, prepared.as_deref(), limit, budget) {
+                Ok(reply) => match decode(&reply.reply) {
+                    Ok(value) => return Ok(Some(Answered { value, reply })),
+                    // Redis executed the request, but it is not known what that did.
+                    Err(error) => {
+                        let error = self.core.redis.refusal(&self.key, error);
+                        (error, reply.lost_copies, true)
+                    }
+                },
+                Err(NoReply { error, lost_copies }) => {
+                    let is_unclear = lost_copies.is_ambiguous();
+                    (error, lost_copies, is_unclear)
+                }
+            };
         let is_late = matches!(error, Error::Unavailable { .. });
-        match if_unclear {
+        match on_unclear {
             // What was never sent is repeated, too: the caller need not know the difference. So is
             // what a new connection could not send, because its password was changed meanwhile.
-            IfUnclear::Repeat if is_unclear || is_late || is_log_in_refused(&error) => {
+            OnUnclear::Repeat if is_unclear || is_late || is_log_in_refused(&error) => {
                 let repeated = copy(true);
                 let is_repeated = self.later(request_id, repeated, limit);
                 return Err(self.unclear(error, budget).of_release(is_repeated, true));
             }
-            IfUnclear::Cancel if is_unclear => {
+            OnUnclear::Cancel if is_unclear => {
                 self.undo_later(request_id, false, lost_copies);
                 return Err(self.unclear(error, budget));
             }
-            IfUnclear::Undo if is_unclear => {
+            OnUnclear::Undo if is_unclear => {
                 self.undo_later(request_id, true, lost_copies);
             }
             _ => {}
         }
-        // The caller may have more time than one request may take.
         let has_time = is_late && deadline > limit;
         if has_time { Ok(None) } else { Err(error) }
     }
 
     /// Sends one request and its copies, until there is a reply or this moment.
-    fn send<T>(
+    fn send(
         &self,
         copy: impl Fn(bool) -> Call,
         prepared: Option<&Prepared>,
-        decode: fn(&Value) -> RedisResult<T>,
         until: Moment,
         budget: &CallBudget,
-    ) -> Result<(T, Reply), NotClear> {
-        let redis = &self.core.redis;
+    ) -> Result<Reply, NoReply> {
         let request = Request {
             prepared,
             until,
-            ..Request::new(redis, &self.key, copy(false))
+            ..Request::new(&self.core.redis, &self.key, copy(false))
         };
         let next_call = |_| Some(copy(true));
         let result = request_one(&request, next_call, budget);
@@ -252,17 +267,7 @@ impl Number {
             // The wake-up of a later message has been taken.
             budget.unparker().unpark();
         }
-        let reply = result.map_err(|NoReply { error, lost_copies }| {
-            let is_unclear = lost_copies.is_ambiguous();
-            Box::new((error, lost_copies, is_unclear))
-        })?;
-        match decode(&reply.reply) {
-            Ok(value) => Ok((value, reply)),
-            Err(error) => {
-                let error = redis.refusal(&self.key, error);
-                Err(Box::new((error, reply.lost_copies, true)))
-            }
-        }
+        result
     }
 
     /// The error of a request that Redis may have executed, although it refused the last copy.
@@ -276,26 +281,27 @@ impl Number {
     }
 
     /// Makes the next request of a thread in the line, which takes permits.
-    fn prepare(&self, permits: u32, place: &str) -> Ready<'_> {
+    fn prepare(&self, permits: u32, place: &Arc<str>) -> NextRequest<'_> {
         let id = self.core.lanes.next();
         let copy = RequestCopy {
             id: &id,
             is_repeated: false,
         };
-        let ask = Ask {
-            place: Some(place),
+        let options = AcquireOptions {
+            place: Some(Arc::clone(place)),
             waits: true,
+            ..AcquireOptions::default()
         };
-        let call = self.key().take(copy, permits, ask);
+        let call = self.key().take(copy, permits, &options);
         let request = Prepared::new(&self.core.redis, &self.key, call);
-        Ready { id, request }
+        NextRequest { id, request }
     }
 
     /// Takes back a request for permits that the subscriber thread may have sent.
-    fn take_back(&self, ready: Ready<'_>) {
-        let lost_copies = ready.request.abandon();
+    fn take_back(&self, next: NextRequest<'_>) {
+        let lost_copies = next.request.abandon();
         if lost_copies.is_ambiguous() {
-            self.undo_later(ready.id, true, lost_copies);
+            self.undo_later(next.id, true, lost_copies);
         }
     }
 

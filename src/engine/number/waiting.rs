@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Number, Ready};
+use super::{NextRequest, Number};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
@@ -23,13 +23,13 @@ use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::Claim;
 use crate::protocol::message::is_deaf;
-use crate::protocol::{Ask, PERMITS};
+use crate::protocol::{AcquireOptions, PERMITS};
 use crate::script;
 use crate::watchdog::{LineWait, LineWaiter};
 
 /// What a thread that was refused waits for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
+pub(super) struct PermitRefusal {
     /// It asks again after this time, even without a message.
     pub(super) again: Option<Duration>,
     /// How many clients are before this one in the line; `None` if it is in no line.
@@ -47,8 +47,8 @@ struct PermitWait<'a> {
     budget: &'a CallBudget<'a>,
     claim: Claim,
     wait: Wait<'a>,
-    /// The next request.
-    ready: Option<Ready<'a>>,
+    /// The next request, which the subscriber thread may have sent.
+    next: Option<NextRequest<'a>>,
     /// The client may have a place in the line.
     has_place: bool,
     /// The last request had no reply.
@@ -68,12 +68,12 @@ impl Number {
         budget.check_interrupt(self.name())?;
         let queue = &self.core.queue;
         if queue.claim_without_ticket(&self.id, false).is_some() {
-            let ask = Ask {
+            let options = AcquireOptions {
                 waits: !budget.is_wait_over(),
-                place: None,
+                ..AcquireOptions::default()
             };
             budget.set_unanswered_since(Some(budget.started()));
-            if self.take(wanted, ask, None, budget)?.is_none() {
+            if self.take(wanted, &options, None, budget)?.is_none() {
                 return Ok(true);
             }
             budget.set_unanswered_since(None);
@@ -91,7 +91,7 @@ impl Number {
             has_place: claim.is_inherited,
             claim,
             wait: Wait::new(budget, polls()),
-            ready: None,
+            next: None,
             is_unanswered: false,
             line_wait: None,
         };
@@ -148,7 +148,7 @@ impl<'a> PermitWait<'a> {
 
     /// One request. It keeps the place of the client in the line, unless it is the last one, and no
     /// other thread of the client waits.
-    fn ask(&mut self, place: &str) -> Result<Option<Refusal>> {
+    fn ask(&mut self, place: &Arc<str>) -> Result<Option<PermitRefusal>> {
         let (number, budget) = (self.number, self.budget);
         let (since, _) = self.claim.begin_request();
         budget.set_unanswered_since(Some(since));
@@ -157,19 +157,19 @@ impl<'a> PermitWait<'a> {
         }
         let is_over = budget.is_wait_over();
         let waits = !is_over || self.has_place && self.claim.is_wanted_by_others();
-        let ask = Ask {
+        let options = AcquireOptions {
             waits,
-            place: Some(place).filter(|_| waits || self.has_place),
+            place: (waits || self.has_place).then(|| Arc::clone(place)),
+            ..AcquireOptions::default()
         };
         self.has_place |= waits;
         if is_over {
             // It would enter the line.
-            self.ready.take_if(|ready| ready.request.cancel());
+            self.next.take_if(|next| next.request.cancel());
         }
-        // This request answers the calls so far.
+        // Before the request, which answers the calls so far: a later message ends the next sleep.
         budget.take_message();
-        let ready = self.ready.take();
-        let reply = number.take(self.wanted, ask, ready, budget);
+        let reply = number.take(self.wanted, &options, self.next.take(), budget);
         self.is_unanswered = matches!(reply, Err(Error::Unavailable { .. }));
         let refusal = reply?;
         // A sleep that follows is no time without a reply.
@@ -180,7 +180,7 @@ impl<'a> PermitWait<'a> {
     }
 
     /// Sleeps until a message, or until the thread asks again.
-    fn sleep(&mut self, channel: Channel<'a>, place: &Arc<str>, refusal: Refusal) {
+    fn sleep(&mut self, channel: Channel<'a>, place: &Arc<str>, refusal: PermitRefusal) {
         let Number { core, key, .. } = self.number;
         let is_deaf = is_deaf(place);
         let channels = [
@@ -206,9 +206,9 @@ impl<'a> PermitWait<'a> {
                 .wait_in_line(key, waiter, rank, refusal.asked, None)
         });
         if refusal.rank.is_some() && !is_deaf {
-            self.ready = Some(self.number.prepare(self.wanted, place));
+            self.next = Some(self.number.prepare(self.wanted, place));
         }
-        let request = self.ready.as_ref().map(|ready| &ready.request);
+        let request = self.next.as_ref().map(|next| &next.request);
         let again = refusal.again.unwrap_or(Duration::MAX).min(longest);
         self.wait.sleep_listening(core, channels, request, again);
     }
@@ -221,8 +221,8 @@ impl<'a> PermitWait<'a> {
             self.line_wait.into_iter().for_each(LineWait::granted);
             return self.claim.pass_on();
         }
-        if let Some(ready) = self.ready.take() {
-            self.number.take_back(ready);
+        if let Some(next) = self.next.take() {
+            self.number.take_back(next);
             self.has_place = true;
         }
         let is_called = self.budget.take_message();
