@@ -13,7 +13,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestLanes;
 use crate::base::process::Process;
-use crate::base::test_clock::Entered;
+use crate::base::test_clock::Active;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, LockId};
@@ -228,7 +228,7 @@ impl Core {
 
     fn begin_budget<'c>(&self, budget: impl FnOnce() -> CallBudget<'c>) -> CallBudget<'c> {
         // Before the budget reads the time: a test may skip time until then.
-        let _entered = Entered::by_call(&self.redis.clock);
+        let _active = Active::by_call(&self.redis.clock);
         budget().with_clock(&self.redis.clock)
     }
 

@@ -23,7 +23,7 @@ use crate::base::clock::Moment;
 use crate::base::interrupt::{Interrupt, Registered};
 use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
-use crate::base::test_clock::{ClientClock, Entered};
+use crate::base::test_clock::{Active, ClientClock};
 use crate::error::{Error, Result};
 use give_way::GiveWay;
 use long_wait::LongWait;
@@ -57,7 +57,7 @@ pub(crate) struct CallBudget<'c> {
     unanswered_since: Cell<Option<Moment>>,
     interrupt: Option<&'c Interrupt>,
     clock: ClientClock,
-    _entered: Entered,
+    _active: Active,
     /// Raised by the shutdown of the client of the call, and by those of its further clients.
     shutdown: Option<&'c Interrupt>,
     further_shutdowns: Vec<&'c Interrupt>,
@@ -123,7 +123,7 @@ impl<'c> CallBudget<'c> {
     pub(crate) fn with_clock(self, clock: &ClientClock) -> Self {
         Self {
             clock: clock.clone(),
-            _entered: Entered::by_call(clock),
+            _active: Active::by_call(clock),
             ..self
         }
     }

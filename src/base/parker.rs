@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::test_clock::Parked;
+use super::test_clock::Asleep;
 
 /// How often threads of this process have been woken.
 pub(crate) static WAKE_UPS: AtomicU64 = AtomicU64::new(0);
@@ -79,7 +79,7 @@ impl Parker {
     /// Sleeps for at most `timeout`, until a wake-up is pending.
     fn wait(&self, timeout: Duration) {
         let Self(wake_up) = self;
-        let _parked = Parked::begin(wake_up);
+        let _parked = Asleep::begin(wake_up);
         let mut is_pending = wake_up.is_pending.lock();
         if !*is_pending {
             // A time that is too long for the clock of `Condvar` is cut: the caller sleeps again.

@@ -2,10 +2,10 @@
 //! a test skips. Without the feature `testing` it has no size and does nothing.
 
 #[cfg(feature = "testing")]
-pub(crate) use leasehold_testing::clock::{ClientClock, Entered, Parked, Skip};
+pub(crate) use leasehold_testing::clock::{Active, Asleep, ClientClock, Skip};
 
 #[cfg(not(feature = "testing"))]
-pub(crate) use real::{ClientClock, Entered, Parked, Skip};
+pub(crate) use real::{Active, Asleep, ClientClock, Skip};
 
 /// The same names as those of the crate `leasehold-testing`, which describes them.
 #[cfg(not(feature = "testing"))]
@@ -26,9 +26,9 @@ mod real {
     }
 
     #[derive(Debug, Default)]
-    pub(crate) struct Entered(());
+    pub(crate) struct Active(());
 
-    impl Entered {
+    impl Active {
         #[inline]
         pub(crate) fn by_call(_: &ClientClock) -> Self {
             Self(())
@@ -40,9 +40,9 @@ mod real {
         }
     }
 
-    pub(crate) struct Parked(());
+    pub(crate) struct Asleep(());
 
-    impl Parked {
+    impl Asleep {
         #[inline]
         pub(crate) fn begin<T>(_: &Arc<T>) -> Self {
             Self(())

@@ -20,7 +20,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, Place, PlaceEnd, Unlocks};
 use crate::observe::{WaitOutcome, WaitSpan};
 use crate::protocol::message::Filter;
-use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, ended, verdicts};
+use crate::protocol::{ConditionKeys, EndedPlace, Intent, Notified, Verdict, ended, verdicts};
 use crate::request::{LostCopies, NoReply};
 use crate::script::Call;
 use crate::watchdog::Renew;
@@ -49,6 +49,7 @@ impl SingleLock {
         result
     }
 
+    /// Enters the queue, releases the lock, sleeps, acquires the lock again, and leaves the queue.
     fn wait_with(
         &self,
         hold: &Arc<Hold>,
@@ -59,38 +60,47 @@ impl SingleLock {
         let keys = ConditionKeys::new(&self.key, condition)?;
         budget.check_interrupt(self.name())?;
         let waiter = ConditionWaiter::new(core, keys, budget);
+        // Before the release, because only a thread that holds the lock notifies.
         let (place, lost_copies) = waiter.enter(&self.key, hold)?;
         let mut wait = Wait::new(budget, polls());
         // With a subscription before the release, no message is missed.
         wait.listen_if_live(waiter.channel());
         let release = Release::begin(core, hold, Unlocks::Suspends, core.linger);
         if let Err(error @ Error::Lost { .. }) = release.run(|| core.budget_to_unlock()) {
-            waiter.end(&place, (Intent::Pass, false), lost_copies);
+            waiter.end(&place, Intent::Pass, false, lost_copies);
             return Err(error);
         }
-        // After a release without a reply, the watchdog releases the lock.
+        // After any other error the thread waits: the watchdog releases the lock.
         let woken = waiter.sleep(wait, &place);
-        // From now on the place is kept until this thread has the lock.
+        // From now on the place is kept until this thread has the lock, so that a notification of
+        // the meantime is not lost.
         core.watchdog.forget(place.id());
         let place = waiter.watch(place.confirmed(), false);
-        let resumed = self.resume(hold);
-        if let Err(error) = &resumed {
-            let is_shut_down = matches!(error, Error::ShutDown { .. });
-            hold.abandon(is_shut_down.then_some(LostReason::ShutDown));
-        }
-        let held = resumed.and_then(|()| hold.check());
+        let held = self.resume_or_abandon(hold);
+        // Only now: the reply says whether the waiter was notified while it acquired the lock.
         let intent = held.as_ref().map_or(Intent::Pass, |()| Intent::Take);
-        let ended = waiter.end(&place, (intent, woken == Woken::Notified), lost_copies);
+        let ended = waiter.end(&place, intent, woken == Woken::Notified, lost_copies);
         held?;
+        // The lock may have been lost during the request that ended the place.
         hold.check()?;
         match (woken, ended) {
-            (Woken::TimedOut, Some(Ended::NotNotified)) => Ok(false),
-            (Woken::Interrupted, Some(Ended::NotNotified)) => Err(Error::Interrupted {
+            (Woken::TimedOut, Some(EndedPlace::NotNotified)) => Ok(false),
+            (Woken::Interrupted, Some(EndedPlace::NotNotified)) => Err(Error::Interrupted {
                 lock: self.name().into(),
             }),
             // Notified, or not known: then it is a spurious wake-up.
             _ => Ok(true),
         }
+    }
+
+    /// Acquires the lock again. If that fails, the hold has ended.
+    fn resume_or_abandon(&self, hold: &Arc<Hold>) -> Result<()> {
+        let resumed = self.resume(hold);
+        if let Err(error) = &resumed {
+            let is_shut_down = matches!(error, Error::ShutDown { .. });
+            hold.abandon(is_shut_down.then_some(LostReason::ShutDown));
+        }
+        resumed.and_then(|()| hold.check())
     }
 
     /// Acquires the lock again for a suspended hold, which then continues.
@@ -288,10 +298,12 @@ impl<'a> ConditionWaiter<'a> {
     fn end(
         &self,
         place: &Place,
-        (intent, is_notified): (Intent, bool),
+        intent: Intent,
+        is_notified: bool,
         lost_copies: LostCopies,
-    ) -> Option<Ended> {
+    ) -> Option<EndedPlace> {
         let core = self.core;
+        // Before the request, so that no renewal follows it.
         core.watchdog.forget(place.id());
         let end = self.keys.end(&self.id, intent);
         let pass = self.keys.end(&self.id, Intent::Pass);

@@ -18,9 +18,9 @@ thread_local! {
 }
 
 /// Makes a lock the current one of this thread until this value is dropped.
-pub(super) struct Entered;
+pub(super) struct CurrentCall;
 
-impl Entered {
+impl CurrentCall {
     pub(super) fn new(guard: &Rc<LockGuard>) -> Self {
         // `try_with`: destructors of an ending thread may call locked functions after this
         // thread-local is destroyed.
@@ -29,7 +29,7 @@ impl Entered {
     }
 }
 
-impl Drop for Entered {
+impl Drop for CurrentCall {
     fn drop(&mut self) {
         let _ = ENTERED.try_with(|entered| entered.borrow_mut().pop());
     }

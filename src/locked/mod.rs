@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::lock::LockGuard;
 use crate::observe::tell;
-use current::Entered;
+use current::CurrentCall;
 use result::LockedResult;
 
 /// One call of a function with `#[locked]`. Only for the code that the attribute generates; not
@@ -74,7 +74,7 @@ impl Call {
             Err(error) => return R::failed(error),
         };
         let result = {
-            let _entered = Entered::new(&guard);
+            let _entered = CurrentCall::new(&guard);
             body()
         };
         match release(guard) {

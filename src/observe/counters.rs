@@ -1,15 +1,12 @@
 //! The counters and gauges of a client, for [`Stats`] and for the `metrics` facade if that is built
 //! in.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::time::Duration;
 
-use super::series::Series;
+use super::series::{Label, Series};
 use crate::base::call_budget::WaitObserver;
 use crate::error::LostReason;
-
-/// The name of a label, and one of its values.
-type Label = (&'static str, &'static str);
 
 /// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its labels,
 /// and its description.
@@ -34,23 +31,19 @@ macro_rules! counters {
 
         #[derive(Debug)]
         pub(crate) struct Counters {
-            held: Gauge,
-            waiting: Gauge,
+            held: Counter,
+            waiting: Counter,
             $(pub(crate) $name: Counter,)+
         }
 
         impl Default for Counters {
             fn default() -> Self {
                 Self {
-                    held: Gauge::new(HELD),
-                    waiting: Gauge::new(WAITING),
-                    $($name: Counter {
-                        count: AtomicU64::new(0),
-                        series: Series {
-                            name: $series,
-                            label: { const LABELS: &[Label] = &$labels; LABELS.first().copied() },
-                            is_gauge: false,
-                        },
+                    held: Counter::gauge(HELD),
+                    waiting: Counter::gauge(WAITING),
+                    $($name: {
+                        const LABELS: &[Label] = &$labels;
+                        Counter::new(Series::counter($series, LABELS.first().copied()))
                     },)+
                 }
             }
@@ -65,7 +58,7 @@ macro_rules! counters {
                 Stats {
                     held: self.held.get(),
                     waiting: self.waiting.get(),
-                    $($name: self.$name.count.load(Ordering::Relaxed),)+
+                    $($name: self.$name.get(),)+
                 }
             }
         }
@@ -163,49 +156,38 @@ const WAITING: &str = "leasehold_waiting";
 const WAIT: &str = "leasehold_wait_seconds";
 const HOLD: &str = "leasehold_hold_seconds";
 
-/// One counter of [`Stats`].
+/// One number of [`Stats`]. Only a gauge decreases.
 #[derive(Debug)]
 pub(crate) struct Counter {
-    count: AtomicU64,
-    series: Series,
-}
-
-impl Counter {
-    /// May call the application's metrics recorder. Never call this while a mutex is locked.
-    pub(crate) fn add(&self, n: u64) {
-        self.count(n);
-        change(self.series, n as i64);
-    }
-
-    fn count(&self, n: u64) {
-        self.count.fetch_add(n, Ordering::Relaxed);
-    }
-}
-
-/// A number of [`Stats`] that also decreases.
-#[derive(Debug)]
-struct Gauge {
     number: AtomicI64,
     series: Series,
 }
 
-impl Gauge {
-    fn new(name: &'static str) -> Self {
-        let series = Series {
-            name,
-            label: None,
-            is_gauge: true,
-        };
+impl Counter {
+    fn new(series: Series) -> Self {
         Self {
             number: AtomicI64::new(0),
             series,
         }
     }
 
+    fn gauge(name: &'static str) -> Self {
+        Self::new(Series::gauge(name))
+    }
+
     /// May call the application's metrics recorder. Never call this while a mutex is locked.
+    pub(crate) fn add(&self, n: u64) {
+        self.change(n as i64);
+    }
+
+    /// As [`add`](Self::add), for a gauge also less than zero.
     fn change(&self, by: i64) {
-        self.number.fetch_add(by, Ordering::Relaxed);
+        self.change_stats(by);
         change(self.series, by);
+    }
+
+    fn change_stats(&self, by: i64) {
+        self.number.fetch_add(by, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {
@@ -235,7 +217,7 @@ impl Counters {
     /// Counts a loss for [`Stats`]. The caller holds the mutex under which the loss becomes
     /// visible, and calls [`tell_loss`](Self::tell_loss) after it has unlocked it.
     pub(crate) fn count_loss(&self) {
-        self.lost.count(1);
+        self.lost.change_stats(1);
     }
 
     /// Counts a loss in the facade.
@@ -291,14 +273,7 @@ pub(crate) fn register() {
         let labels = labels.iter().copied().map(Some);
         let unlabelled = labels.len() == 0;
         for label in labels.chain(unlabelled.then_some(None)) {
-            change(
-                Series {
-                    name,
-                    label,
-                    is_gauge: false,
-                },
-                0,
-            );
+            change(Series::counter(name, label), 0);
         }
     }
     for (name, help) in [
@@ -309,7 +284,7 @@ pub(crate) fn register() {
         ),
     ] {
         super::tell(move || metrics::describe_gauge!(name, Unit::Count, help));
-        change(Gauge::new(name).series, 0);
+        change(Series::gauge(name), 0);
     }
     for (name, help) in [
         (WAIT, "Time from the call until the lock was acquired."),

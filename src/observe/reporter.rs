@@ -26,8 +26,6 @@ const CAPACITY: usize = 16_384;
 /// How long the drop of a client waits for queued calls.
 const LAST_CALLS: Duration = Duration::from_millis(250);
 
-type Call = Box<dyn FnOnce() + Send>;
-
 thread_local! {
     /// The queue for the calls of this thread. Set on the threads of a client only.
     static QUEUE: OnceCell<Arc<Queue>> = const { OnceCell::new() };
@@ -76,7 +74,7 @@ pub(crate) struct Queue {
 /// taken everything that was queued before `stop`.
 #[derive(Default)]
 struct Queued {
-    calls: Vec<Call>,
+    calls: Vec<Box<dyn FnOnce() + Send>>,
     /// Changes of counters and gauges. They are added up, so that none is dropped.
     counts: HashMap<Series, i64>,
     /// The number of calls for which there was no room.
@@ -98,7 +96,7 @@ impl Queue {
         })
     }
 
-    fn push(&self, call: Call) {
+    fn push(&self, call: Box<dyn FnOnce() + Send>) {
         let mut queued = self.queued.lock();
         if queued.calls.len() == CAPACITY {
             queued.dropped += 1;

@@ -79,7 +79,7 @@ pub(crate) enum Intent {
 
 /// What a waiter was when its place ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum EndedPlace {
     NotNotified,
     Notified,
     /// It had no place.
@@ -148,11 +148,11 @@ impl ConditionKeys {
 }
 
 /// Decodes the reply to [`end`](ConditionKeys::end).
-pub(crate) fn ended(reply: &Value) -> RedisResult<Ended> {
+pub(crate) fn ended(reply: &Value) -> RedisResult<EndedPlace> {
     match reply {
-        Value::Int(0) => Ok(Ended::Gone),
-        Value::Int(1) => Ok(Ended::NotNotified),
-        Value::Int(2) => Ok(Ended::Notified),
+        Value::Int(0) => Ok(EndedPlace::Gone),
+        Value::Int(1) => Ok(EndedPlace::NotNotified),
+        Value::Int(2) => Ok(EndedPlace::Notified),
         other => Err(unexpected(other)),
     }
 }
@@ -208,9 +208,9 @@ mod tests {
     #[test]
     fn replies_to_the_end_of_a_place_are_decoded() {
         for (reply, expected) in [
-            (0, Ended::Gone),
-            (1, Ended::NotNotified),
-            (2, Ended::Notified),
+            (0, EndedPlace::Gone),
+            (1, EndedPlace::NotNotified),
+            (2, EndedPlace::Notified),
         ] {
             assert_eq!(ended(&Value::Int(reply)).unwrap(), expected);
         }

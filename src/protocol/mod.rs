@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use redis::{RedisResult, Value};
 
-pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
+pub(crate) use condition::{ConditionKeys, EndedPlace, Intent, Notified, ended};
 pub(crate) use fair::FAIR;
 pub(crate) use fenced::FENCED;
 pub(crate) use kind::Kind;
@@ -44,7 +44,7 @@ pub(crate) use plain::PLAIN;
 pub(crate) use read_write::{READ, WRITE};
 pub use reply::LockStatus;
 pub(crate) use reply::{
-    Found, LookReply, Verdict, decoded, found, inspected, look_replies, unexpected, verdict,
+    LookReply, OtherUse, Verdict, decoded, inspected, look_replies, other_use, unexpected, verdict,
     verdicts,
 };
 #[cfg(test)]

@@ -141,7 +141,7 @@ pub(crate) fn inspected(reply: &Value) -> RedisResult<LockStatus> {
 
 /// How a key is used otherwise than by a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum OtherUse {
     /// It is in use as a lock of another kind: as which.
     OtherKind(String),
     /// It has a value of another type: that value and its key.
@@ -151,10 +151,10 @@ pub(crate) enum Found {
 /// Tells from the error of a script (`WRONGTYPE lock 2: a list`, `WRONGTYPE kind 2: it is in use as
 /// a fair lock, ...`) or of a command in a script which of the requested locks cannot be used, and
 /// why.
-pub(crate) fn found<'k>(
+pub(crate) fn other_use<'k>(
     mut locks: impl Iterator<Item = &'k LockKey> + Clone,
     error: &RedisError,
-) -> Option<(&'k LockKey, Found)> {
+) -> Option<(&'k LockKey, OtherUse)> {
     let first = locks.clone().next()?;
     let detail = error.detail().and_then(|detail| detail.split_once(": "));
     let (subject, what) = detail.unwrap_or_default();
@@ -164,15 +164,15 @@ pub(crate) fn found<'k>(
         .map_or(0, |number: usize| number.saturating_sub(1));
     let lock = locks.nth(at).unwrap_or(first);
     let key = match word {
-        "kind" => return Some((lock, Found::OtherKind(what.into()))),
+        "kind" => return Some((lock, OtherUse::OtherKind(what.into()))),
         // The text has the key.
-        "condition" | "records" => return Some((lock, Found::OtherType(what.into()))),
+        "condition" | "records" => return Some((lock, OtherUse::OtherType(what.into()))),
         "token" => format!("token key {:?}", lock.last_token()),
         "leases" => format!("key {:?}", lock.leases()),
         "lock" => format!("key {:?}", lock.key()),
-        _ => return Some((first, Found::OtherType(of_command(first)))),
+        _ => return Some((first, OtherUse::OtherType(of_command(first)))),
     };
-    Some((lock, Found::OtherType(format!("{what} in the {key}"))))
+    Some((lock, OtherUse::OtherType(format!("{what} in the {key}"))))
 }
 
 /// What a key of the lock has that made a command of a script fail. Redis does not say which key.
@@ -273,10 +273,10 @@ mod tests {
         ] {
             let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
             let error = value.extract_error().unwrap_err();
-            let (lock, found) = found(keys.iter(), &error).unwrap();
+            let (lock, found) = other_use(keys.iter(), &error).unwrap();
             let expected = match line.starts_with("WRONGTYPE kind") {
-                true => Found::OtherKind(expected.into()),
-                false => Found::OtherType(expected.into()),
+                true => OtherUse::OtherKind(expected.into()),
+                false => OtherUse::OtherType(expected.into()),
             };
             let name = if line.contains(" 2:") { "ship" } else { "pay" };
             assert_eq!((lock.name(), found), (name, expected));

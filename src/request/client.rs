@@ -13,7 +13,7 @@ use crate::base::test_clock::ClientClock;
 use crate::config::Config;
 use crate::error::{Cause, Error};
 use crate::observe::Observer;
-use crate::protocol::{self, Found};
+use crate::protocol::{self, OtherUse};
 use crate::topology::Topology;
 use crate::transport::health::Health;
 use crate::transport::retry_action::RetryAction;
@@ -97,15 +97,15 @@ impl RedisClient {
     ) -> Error {
         let node = self.topology.name(first).as_ref().into();
         let wrong = match RetryAction::on(&error) {
-            RetryAction::WrongType => protocol::found(locks, &error),
+            RetryAction::WrongType => protocol::other_use(locks, &error),
             _ => None,
         };
         match wrong {
-            Some((lock, Found::OtherKind(rule))) => {
+            Some((lock, OtherUse::OtherKind(rule))) => {
                 let rule = format!("{rule}; use one kind of lock for one name");
                 Error::misused(lock.name(), rule)
             }
-            Some((lock, Found::OtherType(found))) => Error::WrongType {
+            Some((lock, OtherUse::OtherType(found))) => Error::WrongType {
                 lock: lock.name().into(),
                 node,
                 found,

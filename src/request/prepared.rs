@@ -18,7 +18,7 @@ use super::exchange::Exchange;
 use super::reply::LostCopies;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::test_clock::{ClientClock, Entered};
+use crate::base::test_clock::{Active, ClientClock};
 use crate::script::Call;
 use crate::topology::Topology;
 use crate::transport::links::Purpose;
@@ -63,8 +63,8 @@ impl Prepared {
 
     /// After a message: sends the request if a link is open. Does not wait for one: a busy one may
     /// be slow. The caller drops the result when it has woken the thread.
-    pub(crate) fn send(&self) -> Entered {
-        let entered = Entered::by_own_thread(&self.clock);
+    pub(crate) fn send(&self) -> Active {
+        let active = Active::by_own_thread(&self.clock);
         let mut state = self.state.lock();
         match *state {
             State::Unsent => {
@@ -82,7 +82,7 @@ impl Prepared {
             State::Sent(_) => self.is_outdated.store(true, Ordering::Relaxed),
             State::Over => {}
         }
-        entered
+        active
     }
 
     /// True if a message has arrived since the request was sent, and before the thread took it

@@ -330,7 +330,7 @@ impl SubscriberThread {
 impl Listening {
     /// Sends the thread's request, and wakes the thread.
     fn wake(&self) {
-        let _entered = self.prepared.as_ref().map(|prepared| prepared.send());
+        let _active = self.prepared.as_ref().map(|prepared| prepared.send());
         self.unparker.unpark_by_message();
     }
 }

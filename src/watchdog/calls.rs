@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Shared, Watchdog};
-use crate::base::test_clock::Entered;
+use crate::base::test_clock::Active;
 
 /// Counts the calls that may have something in Redis that the watchdog does not know, or may queue
 /// an orphan. After a shutdown the thread ends only when there is none.
@@ -41,18 +41,18 @@ impl ActiveCalls {
 #[derive(Debug)]
 pub(crate) struct ActiveCall<'a> {
     shared: &'a Shared,
-    _entered: Entered,
+    _active: Active,
 }
 
 impl Watchdog {
     /// Makes a shutdown wait for a call, so that its orphans are released. The call then checks
     /// whether the client is shut down.
     pub(crate) fn delay_shutdown(&self) -> ActiveCall<'_> {
-        let entered = Entered::by_call(&self.clock);
+        let active = Active::by_call(&self.clock);
         self.shared.calls.number.fetch_add(1, Ordering::SeqCst);
         ActiveCall {
             shared: &self.shared,
-            _entered: entered,
+            _active: active,
         }
     }
 }

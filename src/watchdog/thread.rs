@@ -11,7 +11,7 @@ use super::{
     guarded,
 };
 use crate::base::clock::Moment;
-use crate::base::test_clock::Entered;
+use crate::base::test_clock::Active;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};
@@ -81,7 +81,7 @@ impl WatchdogThread {
     }
 
     pub(super) fn pass(&mut self, work: Work) {
-        let _entered = Entered::by_own_thread(&self.batch_client.redis.clock);
+        let _active = Active::by_own_thread(&self.batch_client.redis.clock);
         let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         self.confirm(work.until);

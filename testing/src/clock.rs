@@ -5,13 +5,13 @@
 //!
 //! A lease counts from before its request, and is known to the watchdog after the reply. A skip
 //! between these two moments would not reach it. So a test skips time only while no thread is
-//! [`Entered`]: all calls have ended or sleep, and the watchdogs wait.
+//! [`Active`]: all calls have ended or sleep, and the watchdogs wait.
 //!
 //! A skip moves the clock of the server first, so no lease is longer for its holder than on the
 //! server. Then the targets of the watchdogs and the budgets of calls subtract it, once each. Last,
 //! the test waits until the watchdogs have nothing to do and the threads sleep again.
 
-mod entered;
+mod active;
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-pub use entered::{Entered, Parked};
+pub use active::{Active, Asleep};
 
 /// The longest wait of a test until the threads of its clients have noticed a change.
 const LONGEST_SETTLING: Duration = Duration::from_secs(10);
@@ -122,11 +122,11 @@ struct State {
     /// When time was skipped, and how much. Grows by one for each step of a test.
     skips: Vec<(Duration, Duration)>,
     gate: Gate,
-    /// How often threads are entered that do not sleep.
+    /// How often threads are active that do not sleep.
     running: usize,
     /// The threads that wait for the open gate.
     at_gate: usize,
-    /// The threads that sleep in calls, each as often as it is entered.
+    /// The threads that sleep in calls, each as often as it is active.
     parked: Vec<Arc<dyn Sleeper>>,
     watchdogs: Vec<Weak<dyn TestedWatchdog>>,
 }

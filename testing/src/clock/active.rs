@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::{ClientClock, Sleeper, TestClock};
 
 thread_local! {
-    /// The clocks at which this thread is entered, each as often as it is.
-    static ENTERED: RefCell<Vec<Arc<TestClock>>> = const { RefCell::new(Vec::new()) };
+    /// The clocks at which this thread is active, each as often as it is.
+    static ACTIVE: RefCell<Vec<Arc<TestClock>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lets no test skip time at this clock until it is dropped, except while the thread
-/// [sleeps](Parked).
+/// [sleeps](Asleep).
 #[derive(Debug, Default)]
-pub struct Entered(Option<Arc<TestClock>>);
+pub struct Active(Option<Arc<TestClock>>);
 
-impl Entered {
+impl Active {
     /// Enters a call of a client with this clock. The first call of a thread waits for a test that
     /// waits for calls to end, so that this test need not wait indefinitely. That test waits for
     /// nested calls, and for a call of several clients.
@@ -23,7 +23,7 @@ impl Entered {
     #[inline]
     pub fn by_call(ClientClock(clock): &ClientClock) -> Self {
         Self(clock.as_ref().map(|clock| {
-            let is_first = ENTERED.try_with(|entered| entered.borrow().is_empty());
+            let is_first = ACTIVE.try_with(|active| active.borrow().is_empty());
             enter(clock, is_first.unwrap_or(false))
         }))
     }
@@ -36,7 +36,7 @@ impl Entered {
     }
 }
 
-impl Drop for Entered {
+impl Drop for Active {
     #[inline]
     fn drop(&mut self) {
         if let Some(clock) = self.0.take() {
@@ -48,33 +48,33 @@ impl Drop for Entered {
 fn enter(clock: &Arc<TestClock>, is_new: bool) -> Arc<TestClock> {
     clock.enter(is_new);
     // Without the variable, which the end of the thread destroys, it only does not sleep.
-    let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Arc::clone(clock)));
+    let _ = ACTIVE.try_with(|active| active.borrow_mut().push(Arc::clone(clock)));
     Arc::clone(clock)
 }
 
 fn leave(clock: &Arc<TestClock>) {
-    let _ = ENTERED.try_with(|entered| {
-        let mut entered = entered.borrow_mut();
-        let at = entered.iter().rposition(|one| Arc::ptr_eq(one, clock));
-        at.map(|at| entered.remove(at))
+    let _ = ACTIVE.try_with(|active| {
+        let mut active = active.borrow_mut();
+        let at = active.iter().rposition(|one| Arc::ptr_eq(one, clock));
+        at.map(|at| active.remove(at))
     });
     clock.leave();
 }
 
 /// The sleep of a thread in a call: a test can skip time meanwhile, and wakes the thread then.
 #[expect(missing_debug_implementations, reason = "it is only dropped")]
-pub struct Parked {
-    /// Each as often as the thread is entered there.
+pub struct Asleep {
+    /// Each as often as the thread is active there.
     clocks: Vec<Arc<TestClock>>,
     sleeper: Arc<dyn Sleeper>,
 }
 
-impl Parked {
+impl Asleep {
     /// Drop it before the wake-up is taken: until then the thread counts as busy.
     #[must_use]
     pub fn begin(sleeper: &Arc<impl Sleeper + 'static>) -> Self {
         let sleeper: Arc<dyn Sleeper> = Arc::clone(sleeper) as _;
-        let clocks = ENTERED.try_with(|entered| entered.borrow().clone());
+        let clocks = ACTIVE.try_with(|active| active.borrow().clone());
         let clocks = clocks.unwrap_or_default();
         for clock in &clocks {
             clock.park(&sleeper);
@@ -83,7 +83,7 @@ impl Parked {
     }
 }
 
-impl Drop for Parked {
+impl Drop for Asleep {
     fn drop(&mut self) {
         for clock in &self.clocks {
             clock.end_parking(&self.sleeper);
