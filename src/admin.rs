@@ -33,7 +33,7 @@ use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
 // For the command.
 #[doc(hidden)]
-pub use crate::client::lock_of_kind;
+pub use crate::client::{lock_kinds, lock_of_kind};
 pub use crate::topology::{LookUpFailed, RouteError};
 pub use crate::transport::server_error::ServerError;
 pub use holder::ConnectedClients;

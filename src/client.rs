@@ -8,7 +8,7 @@ pub(crate) mod testing;
 use std::fmt;
 use std::sync::Arc;
 
-pub use handles::lock_of_kind;
+pub use handles::{lock_kinds, lock_of_kind};
 
 use crate::base::key::LockKey;
 use crate::base::subscription::Subscription;

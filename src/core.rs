@@ -10,7 +10,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::client_name;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
-use crate::base::key::{Family, LockKey};
+use crate::base::key::LockKey;
 use crate::base::lanes::RequestLanes;
 use crate::base::process::Process;
 use crate::base::test_clock::Active;
@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, LockId};
 use crate::observe::{self, Observer, Reporter};
+use crate::protocol::{LOCKS, PERMITS};
 use crate::request::{BatchClient, RedisClient};
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
@@ -257,11 +258,11 @@ impl Core {
 /// True if a thread of the client with this number wants the lock. Such a thread asks as soon as it
 /// listens for calls.
 fn is_wanted(key: &str, number: u64, queue: &LocalQueue) -> bool {
-    let families = [Family::Lock, Family::ReadWriteLock, Family::Semaphore];
-    families.into_iter().any(|family| {
-        let key = LockKey::of(family, "", key);
-        queue.is_requested(&LockId::new(number, &key))
-    })
+    let kinds = LOCKS.into_iter().chain([&PERMITS]);
+    let with_lines = kinds.filter(|kind| kind.has_line);
+    LockId::of_kinds(number, key, with_lines)
+        .iter()
+        .any(|id| queue.is_requested(id))
 }
 
 fn no_thread(error: std::io::Error) -> Error {

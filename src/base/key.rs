@@ -27,19 +27,40 @@ struct Names {
     slot: u16,
 }
 
-/// What a name in Redis is used for, as far as its channel depends on it.
+/// What a name in Redis is used for, as far as its keys, its channel and the local queue depend on
+/// it. Kinds of locks in one family exclude each other under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Family {
-    /// A lock with one holder.
+    /// A plain or a fenced lock: a hash of owner to hold count.
     Lock,
-    /// A lock with one holder, and with a channel for each client that waits.
+    /// A fair lock: the same hash, but Redisson gives each waiting thread a channel of its own.
     FairLock,
     ReadWriteLock,
+    /// A semaphore, with leases or without.
     Semaphore,
     CountDownLatch,
 }
 
 impl Family {
+    /// True if several clients at a time are called and granted what they wait for.
+    pub(crate) fn has_permits(self) -> bool {
+        self == Self::Semaphore
+    }
+
+    /// The fields of the hash while `owner` has the lock exclusively; `None` if no owner has all of
+    /// it.
+    #[cfg(feature = "testing")]
+    pub(crate) fn fields_of(self, owner: &str) -> Option<Vec<(String, String)>> {
+        match self {
+            Self::Lock | Self::FairLock => Some(vec![(owner.into(), "1".into())]),
+            Self::ReadWriteLock => Some(vec![
+                ("mode".into(), "write".into()),
+                (format!("{owner}:write"), "1".into()),
+            ]),
+            Self::Semaphore | Self::CountDownLatch => None,
+        }
+    }
+
     /// The channel that announces releases of a key.
     fn channel(self, key: &str) -> String {
         match self {

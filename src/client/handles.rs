@@ -13,8 +13,12 @@ use crate::lock::{
 };
 use crate::protocol::{FAIR, FENCED, Kind, LOCKS, PERMITS, PLAIN, READ, WRITE};
 
-/// Makes a handle of the lock with this name and of this kind: `reentrant`, `fenced`, `fair`,
-/// `read` or `write`.
+/// Returns the kinds that [`lock_of_kind`] makes: `reentrant`, `fenced`, `fair`, `read` and `write`.
+pub fn lock_kinds() -> impl Iterator<Item = &'static str> {
+    LOCKS.into_iter().map(|kind| kind.name)
+}
+
+/// Makes a handle of the lock with this name and of this kind, one of [`lock_kinds`].
 ///
 /// # Errors
 ///
@@ -27,7 +31,7 @@ pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<d
         "read" => Box::new(client.read_write_lock(name).read),
         "write" => Box::new(client.read_write_lock(name).write),
         _ => {
-            let names = LOCKS.map(|kind| kind.name).join(", ");
+            let names = lock_kinds().collect::<Vec<_>>().join(", ");
             let rule = format!("must be one of {names}");
             return Err(Error::config("kind", format_args!("{kind:?}"), rule));
         }

@@ -7,13 +7,13 @@ use redis::{RedisResult, Value};
 
 use super::grant_request::{Renewing, request_about_grant};
 use super::single_lock::SingleLock;
-use crate::base::key::{Family, LockKey};
+use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::error::Result;
 use crate::local::{Grant, LockId};
 use crate::protocol::{
-    LockStatus, PermitsChange, change_permits, count_permits, inspected, permits_changed,
+    LOCKS, LockStatus, PermitsChange, change_permits, count_permits, inspected, permits_changed,
     permits_counted, verdict,
 };
 use crate::script::{self, Call};
@@ -61,9 +61,7 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     let is_forced = verdict.is_done();
     let mut grants: List<Arc<Grant>> = List::new();
     if is_forced {
-        for family in [Family::Lock, Family::FairLock, Family::ReadWriteLock] {
-            let names = LockKey::of(family, &core.namespace, key.name());
-            let id = LockId::new(core.number, &names);
+        for id in LockId::of_kinds(core.number, key.key(), LOCKS) {
             grants.extend(core.queue.current_grants(&id));
         }
     }

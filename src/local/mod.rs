@@ -35,6 +35,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 
 use crate::base::key::{Family, LockKey};
+use crate::protocol::Kind;
 
 pub(crate) use grant::{Grant, Granted, Hold, OnLoss, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
@@ -66,6 +67,23 @@ impl LockId {
             key,
             family,
         }
+    }
+
+    /// The locks that this key can be at a client, as locks of these kinds. Kinds that exclude each
+    /// other are one lock.
+    pub(crate) fn of_kinds(
+        client: u64,
+        key: &str,
+        kinds: impl IntoIterator<Item = &'static Kind>,
+    ) -> Vec<Self> {
+        let mut ids = Vec::new();
+        for kind in kinds {
+            let id = Self::new(client, &kind.names("", key, ""));
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids
     }
 }
 

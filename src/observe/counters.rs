@@ -180,7 +180,8 @@ impl Counter {
         self.change(n as i64);
     }
 
-    /// As [`add`](Self::add), for a gauge also less than zero.
+    /// Adds `by`, which is negative if a gauge decreases. May call the application's metrics
+    /// recorder, as [`add`](Self::add).
     fn change(&self, by: i64) {
         self.change_stats(by);
         change(self.series, by);

@@ -16,7 +16,7 @@ pub(crate) static TOY: Kind = Kind {
     to_release: &RELEASE,
     to_renew: &RENEW,
     to_inspect: (&INSPECT, ""),
-    options: |call, _keys, _owner, _wish| call,
+    options: |call, _keys, _owner, _options| call,
     ..PLAIN
 };
 

@@ -7,7 +7,7 @@ use redis::Value;
 
 mod source;
 
-use crate::base::key::{Family, LockKey};
+use crate::base::key::LockKey;
 
 /// A script in `lua/`. Its header documents its keys, arguments and replies. `source` adds the
 /// shared files that it requires.
@@ -333,7 +333,7 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
         .key(key.key())
         .arg(place)
         .flag(only_if_called)
-        .flag(key.family() == Family::Semaphore)
+        .flag(key.family().has_permits())
 }
 
 /// Looks after the line of a lock, in which a client that waits has this place. The last look may
@@ -346,10 +346,10 @@ pub(crate) fn look_at_line(
     listens: bool,
     has_lease: bool,
 ) -> Call {
-    let permits = match key.family() {
-        Family::Semaphore if has_lease => "2",
-        Family::Semaphore => "1",
-        _ => "0",
+    let permits = match (key.family().has_permits(), has_lease) {
+        (false, _) => "0",
+        (true, false) => "1",
+        (true, true) => "2",
     };
     Call::new(&LINE_LOOK)
         .key(key.key())

@@ -37,17 +37,13 @@ pub(super) struct Context {
     pub(super) on: Handlers,
 }
 
-type OnFreed = Box<dyn Fn(&HashSet<&str>) + Send + Sync>;
-
-type OnUnanswered = Box<dyn Fn(&str, &str) + Send + Sync>;
-
 /// What the subscriber thread calls for messages that no waiting thread handles.
 pub(crate) struct Handlers {
     /// With the keys of locks of this client that other clients have freed by `force_unlock`.
-    pub(crate) freed: OnFreed,
+    pub(crate) freed: Box<dyn Fn(&HashSet<&str>) + Send + Sync>,
     /// With the key of a lock for which the client was called, and its place in the line. No thread
     /// has answered.
-    pub(crate) unanswered: OnUnanswered,
+    pub(crate) unanswered: Box<dyn Fn(&str, &str) + Send + Sync>,
 }
 
 impl fmt::Debug for Handlers {

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use super::thread::{BATCH, WatchdogThread};
 use super::{Shared, Watchdog};
 use crate::base::clock::Moment;
-use crate::base::key::{Family, LockKey};
+use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::protocol::{LookReply, look_replies};
 use crate::script::{self, Call};
@@ -121,7 +121,7 @@ impl Line {
     /// True if more than one client at a time is called and granted what it waits for. Then a grant
     /// does not show that another client has answered.
     fn is_of_permits(&self) -> bool {
-        self.key.family() == Family::Semaphore
+        self.key.family().has_permits()
     }
 
     fn call(&self) -> Call {

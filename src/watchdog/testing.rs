@@ -6,7 +6,7 @@ use leasehold_testing::clock::{HeldLock, TestedWatchdog};
 
 use super::{Phase, Shared};
 use crate::base::clock::Moment;
-use crate::base::key::{Family, LockKey};
+use crate::base::key::LockKey;
 
 /// The owner id of another process.
 const OTHER: &str = "00000000-0000-0000-0000-000000000000:1";
@@ -60,16 +60,8 @@ impl TestedWatchdog for Shared {
 }
 
 fn held_lock(lock: &LockKey) -> HeldLock {
-    let fields = match lock.family() {
-        Family::Lock | Family::FairLock => Some(vec![(OTHER.into(), "1".into())]),
-        Family::ReadWriteLock => Some(vec![
-            ("mode".into(), "write".into()),
-            (format!("{OTHER}:write"), "1".into()),
-        ]),
-        Family::Semaphore | Family::CountDownLatch => None,
-    };
     HeldLock {
         key: lock.owners().into_owned(),
-        taken_over: fields,
+        taken_over: lock.family().fields_of(OTHER),
     }
 }

@@ -63,7 +63,7 @@ const ADMIN: &[&str] = &[
     "pub struct Connection",
     "pub struct LockKeys",
     "pub struct Server",
-    "pub use crate::client::lock_of_kind",
+    "pub use crate::client::{lock_kinds, lock_of_kind}",
     "pub use crate::topology::{LookUpFailed, RouteError}",
     "pub use crate::transport::server_error::ServerError",
     "pub use holder::ConnectedClients",

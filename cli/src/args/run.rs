@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::duration;
 use crate::outcome::HELD;
+use leasehold::admin::lock_kinds;
 
 /// The kind of lock that is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +21,9 @@ impl Kind {
 }
 
 fn kind(text: &str) -> Result<Kind, String> {
-    let known = ["reentrant", "fair", "read", "write"];
-    let named = known.into_iter().find(|kind| *kind == text).map(Kind::Lock);
+    // That kind has an option of its own, which also gives the token to the command.
+    let mut known = lock_kinds().filter(|kind| *kind != "fenced");
+    let named = known.find(|kind| *kind == text).map(Kind::Lock);
     let number = || text.strip_prefix("permits=")?.parse().ok();
     let permits = || number().filter(|permits| *permits > 0).map(Kind::Permits);
     named

@@ -8,23 +8,11 @@ use super::finding::{Finding, Line, Verdict};
 use crate::outcome::{Failure, Result, advised};
 use crate::probe::{ask, command};
 use leasehold::__Moment as Moment;
-use leasehold::admin::{self, LockKeys, lock_of_kind};
+use leasehold::admin::{self, LockKeys, lock_kinds, lock_of_kind};
 use leasehold::{Error, Hint, Lease, LockClient, LockGuard, Permission};
 
-/// The kind that needs the permissions that all kinds need. It is tried first.
-const PLAIN: &str = "reentrant";
-
-/// The other kinds, which a program may not use.
-const OTHERS: [&str; 8] = [
-    "fenced",
-    "fair",
-    "read",
-    "write",
-    "condition",
-    "semaphore",
-    "permits",
-    "latch",
-];
+/// What is tried besides the kinds of locks. A program may not use it.
+const OTHERS: [&str; 4] = ["condition", "semaphore", "permits", "latch"];
 
 /// How long an acquire may take: replicas may not confirm it.
 const LONGEST: Duration = Duration::from_secs(2);
@@ -44,9 +32,12 @@ pub(super) struct Trial<'a> {
 impl Trial<'_> {
     /// Tries each kind; without a plain lock, nothing else.
     pub(super) fn run(&self) -> Vec<Line> {
-        let mut checks = vec![self.check_kind(PLAIN, Verdict::Failure)];
+        let mut kinds = lock_kinds().chain(OTHERS);
+        // The plain lock is the first one. It needs the permissions that all kinds need.
+        let plain = kinds.next().unwrap_or_default();
+        let mut checks = vec![self.check_kind(plain, Verdict::Failure)];
         if checks[0].finding.verdict == Verdict::Ok {
-            checks.extend(OTHERS.map(|kind| self.check_kind(kind, Verdict::Warning)));
+            checks.extend(kinds.map(|kind| self.check_kind(kind, Verdict::Warning)));
             let rights = self.check_rights();
             let rights = rights.unwrap_or_else(|error| Verdict::Unknown.of(error.to_string()));
             checks.push(self.line(self.names, "rights", rights));
