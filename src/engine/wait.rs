@@ -41,7 +41,7 @@ pub(crate) fn polls() -> Backoff {
     Backoff::new(FIRST_POLL, LONGEST_POLL)
 }
 
-/// Where a thread listens.
+/// A channel on which a thread listens, and which of its messages wake the thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Channel<'a> {
     pub(crate) core: &'a Core,
@@ -91,6 +91,7 @@ impl<'a> Wait<'a> {
     /// Listens to these channels, and to no others. Returns how many of them are subscribed.
     pub(crate) fn listen(&mut self, channels: &[Channel<'a>]) -> usize {
         self.listeners.retain(|(channel, listener)| {
+            // A lock may have moved to another server since the thread has registered.
             let is_wanted = channels.iter().any(|wanted| wanted.is(*channel));
             is_wanted && channel.core.subscriber.is_in_place(listener, channel.key)
         });
@@ -135,6 +136,7 @@ impl<'a> Wait<'a> {
         longest: Duration,
     ) -> bool {
         let is_live = self.listen(channels) == channels.len();
+        // After the registration. A message before that wakes the thread, which then sends it.
         if let Some(request) = request {
             let listeners = channels.iter().filter_map(|one| self.listener(*one));
             listeners.for_each(|listener| listener.prepare(Arc::clone(request)));

@@ -38,7 +38,7 @@ pub(crate) struct Kind {
     /// Releases a lock, but leaves it held by another owner id.
     pub(super) to_leave: &'static LazyLock<Script>,
     pub(super) to_renew: &'static LazyLock<Script>,
-    /// The script that reads an owner, and its argument.
+    /// The script that reads which owner has a lock, and the argument for this kind.
     pub(super) to_inspect: (&'static LazyLock<Script>, &'static str),
 
     /// Completes the names of a lock, for a channel that depends on the client.
@@ -47,7 +47,7 @@ pub(crate) struct Kind {
     pub(crate) new_owner: fn(&str) -> OwnerId,
     /// Adds the keys of one lock to a call.
     pub(super) keys: fn(Call, &LockKey) -> Call,
-    /// The names of an owner, as they are in Redis.
+    /// The names of an owner id in the form in which Redis has them.
     pub(super) written: fn(&OwnerId) -> Cow<'_, [u8]>,
     /// The channels of a lock, as the scripts that publish get them.
     pub(super) channel: fn(&LockKey) -> Cow<'_, str>,

@@ -239,7 +239,7 @@ impl Call {
         self.order() == other.order()
     }
 
-    /// Sorts calls so that those that are alike are neighbours.
+    /// The same number for calls that are alike, and only for those.
     pub(crate) fn order(&self) -> usize {
         self.script
             .map_or(0, |script| std::ptr::from_ref(script).addr())

@@ -31,7 +31,7 @@ pub(crate) struct Channels {
     /// Calls for which no thread listened, and the locks that were freed: when they came, and the
     /// messages. A thread that was refused shortly before may be about to listen.
     unanswered: HashMap<Arc<str>, (Moment, Arc<str>)>,
-    /// When the first of these came, or earlier.
+    /// When the oldest message in `unanswered` came, or earlier.
     unanswered_since: Option<Moment>,
     /// When the last call came that was forgotten although no thread had listened for it.
     forgotten: Option<Moment>,
@@ -43,6 +43,7 @@ pub(crate) struct Channels {
 #[derive(Debug, Default)]
 struct Expected {
     newer: HashSet<Arc<str>>,
+    /// What `newer` was when it was full last.
     older: HashSet<Arc<str>>,
 }
 
@@ -63,7 +64,7 @@ impl Expected {
 #[derive(Clone, Debug)]
 pub(super) struct Listening {
     pub(super) unparker: Unparker,
-    /// Its request, which is sent when a message arrives.
+    /// The next request of the thread, which the subscriber thread sends when a message arrives.
     pub(super) prepared: Option<Arc<Prepared>>,
     pub(super) filter: Filter,
 }
@@ -98,6 +99,7 @@ impl Channels {
         filter: Filter,
         since: Option<Moment>,
     ) -> bool {
+        // From now on, this thread answers the calls that came before.
         let called = self.unanswered.remove(channel);
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
@@ -137,9 +139,11 @@ impl Channels {
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
             entry.unused_since = Some(now);
+            // Redis does not know the channel yet, so there is nothing to unsubscribe later.
             if entry.state == ChannelState::Wanted {
                 self.channels.remove(channel);
             }
+            // A call may be on its way to the thread.
             self.expected.insert(Arc::clone(channel));
         }
         Some(removed)
@@ -292,7 +296,8 @@ impl Channels {
         woken
     }
 
-    /// Keeps a message that no thread awaits, if the client may get such a one.
+    /// Keeps a message for which no thread listens, if the client expects it: every program that may
+    /// publish can send others.
     fn keep(&mut self, name: &str, text: &str, now: Moment) {
         let is_expected = is_freed(name) || self.expected.contains(name);
         if is_expected && self.unanswered.len() < MOST_KEPT {
@@ -307,6 +312,7 @@ impl Channels {
     /// which must try to acquire their locks because they may have missed messages.
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
         self.connected = None;
+        // Also those that Redis refused: the next server may allow them.
         self.wanted = self.channels.keys().cloned().collect();
         let entries = self.channels.values_mut();
         entries

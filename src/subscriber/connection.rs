@@ -39,10 +39,10 @@ pub(super) struct Context {
 
 /// What the subscriber thread calls for messages that no waiting thread handles.
 pub(crate) struct Handlers {
-    /// With the keys of locks of this client that other clients have freed by `force_unlock`.
+    /// Called with the keys of locks of this client that other clients have freed by `force_unlock`.
     pub(crate) freed: Box<dyn Fn(&HashSet<&str>) + Send + Sync>,
-    /// With the key of a lock for which the client was called, and its place in the line. No thread
-    /// has answered.
+    /// Called with the key of a lock for which the client was called, and its place in the line, if
+    /// no thread has answered.
     pub(crate) unanswered: Box<dyn Fn(&str, &str) + Send + Sync>,
 }
 
@@ -92,9 +92,10 @@ pub(super) struct Requested {
 }
 
 impl ConnectionState {
-    /// Sends a command for each `together` channels.
+    /// Sends this command for all of these channels, for `together` of them at a time.
     pub(super) fn send(&mut self, command: &'static str, channels: &[Arc<str>], together: usize) {
         let Some(link) = self.link.as_ref().filter(|_| !channels.is_empty()) else {
+            // Between two connections no channel is subscribed, and each is wanted on the next one.
             return;
         };
         let at = Moment::now();
@@ -177,6 +178,7 @@ impl SubscriberConnection {
         if state.channels.add(channel, unparker.clone(), filter, since) {
             unparker.unpark();
         }
+        // By this thread, because the subscriber's thread may be in a read.
         state.subscribe_wanted();
         self.start(state);
     }
@@ -188,6 +190,7 @@ impl SubscriberConnection {
             state.is_stopped = true;
             state.link.take()
         };
+        // The thread is in a pause, or in a read, which the end of the link ends.
         self.stopped.notify_all();
         if let Some(link) = link {
             link.end(&io::Error::from(io::ErrorKind::ConnectionAborted).into());

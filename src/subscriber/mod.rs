@@ -206,6 +206,7 @@ impl Subscriber {
         }
         connections.list.push(Arc::clone(&connection));
         self.started.store(true, Ordering::Release);
+        // Without the mutex, because a join waits for a thread.
         drop(connections);
         unused.iter().for_each(|connection| connection.join());
         connection
@@ -247,7 +248,7 @@ impl Drop for Subscriber {
 }
 
 impl Listener {
-    /// What tells it from the other listeners of its channel.
+    /// What distinguishes this listener from the others of its channel.
     fn identity(&self) -> (&Unparker, Filter) {
         (&self.unparker, self.filter)
     }
@@ -257,6 +258,7 @@ impl Listener {
         if let Some(connection) = &self.connection {
             let mut channels = connection.channels();
             let earlier = channels.prepare(&self.channel, self.identity(), request);
+            // First the mutex: the request may have the last reference to a link.
             drop(channels);
             drop(earlier);
         }
@@ -284,6 +286,7 @@ impl Drop for Listener {
             let now = Moment::now();
             let mut channels = connection.channels();
             let removed = channels.remove(&self.channel, self.identity(), now);
+            // First the mutex: the listener's request may have the last reference to a link.
             drop(channels);
             drop(removed);
         }

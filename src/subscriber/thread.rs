@@ -96,6 +96,7 @@ impl SubscriberThread {
                     self.shared.is_deaf.store(true, Ordering::Relaxed);
                     self.shared.context.any_deaf.store(true, Ordering::Relaxed);
                 }
+                // First, so that unused channels are not subscribed again.
                 state.channels.expire(Moment::now());
                 state.channels.disconnected()
             };
@@ -147,6 +148,7 @@ impl SubscriberThread {
         let link = node.open(self.shared.context.redis.connect_timeout)?;
         let mut state = self.shared.state.lock();
         state.link = Some(Arc::clone(&link));
+        // The last connection does not reply any more.
         state.requested.clear();
         state.send("SUBSCRIBE", std::slice::from_ref(self.control()), 1);
         Ok(link)
@@ -171,6 +173,7 @@ impl SubscriberThread {
                 if state.is_stopped {
                     return Ok(());
                 }
+                // What was wanted before the control channel was subscribed, or refused long ago.
                 state.subscribe_wanted();
                 let timeout = self.shared.context.redis.command_timeout;
                 let requested = state.requested.front();
@@ -179,11 +182,13 @@ impl SubscriberThread {
                 (reply_by, state.channels.unanswered_since())
             };
             let answer_by = unanswered_since.map_or(Moment::NEVER, |since| since.after(UNANSWERED));
+            // Before the read, which may take a second.
             if answer_by.is_past() {
                 self.handle_unanswered();
                 continue;
             }
             let received = link.next_push(next_search.min(reply_by).min(answer_by));
+            // An error reply shows that the server is there, too.
             if received.as_ref().err().is_none_or(RetryAction::is_reply) {
                 heard = Moment::now();
             }
@@ -330,6 +335,8 @@ impl SubscriberThread {
 impl Listening {
     /// Sends the thread's request, and wakes the thread.
     fn wake(&self) {
+        // Before the wake-up, so that the thread finds its request sent. Until the thread runs, no
+        // test skips time.
         let _active = self.prepared.as_ref().map(|prepared| prepared.send());
         self.unparker.unpark_by_message();
     }

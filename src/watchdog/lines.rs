@@ -72,7 +72,7 @@ struct Line {
     look_at: Moment,
     /// The last look or request found a call without an answer.
     follows_call: bool,
-    /// When a script of this client called another one last.
+    /// When a script of this client last called another client.
     called: Moment,
     waiter: Option<LineWaiter>,
     /// The number of the waiter's wait.
@@ -166,6 +166,7 @@ impl Lines {
         let mut due = Vec::new();
         for line in state.lines.values_mut().filter(|line| line.look_at <= now) {
             due.push((line.key.clone(), line.call()));
+            // Now, because no reply may come.
             line.set(now.after(AGAIN), line.follows_call);
         }
         let looks = state.lines.values().map(|line| line.look_at);

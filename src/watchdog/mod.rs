@@ -121,7 +121,7 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Orphan {
     key: LockKey,
-    /// Releases it.
+    /// The call that releases the lock.
     call: Call,
     due: Moment,
     pauses: Backoff,
@@ -232,6 +232,7 @@ impl Shared {
         // Most grants are forgotten before their schedule is read.
         state.noted.pop_if(|last| *last == id);
         let forgotten = state.registry.remove(id);
+        // First the mutex: the target may be the last reference to a grant and its span.
         drop(state);
         drop(forgotten);
     }
@@ -344,7 +345,9 @@ impl Watchdog {
         }
         self.shared.state.lock().orphans.append(&mut orphans);
         self.shared.changed.notify_all();
+        // The orphans are queued, so the thread does not end before it has released them.
         drop(call);
+        // All holders are notified before the first report, which may block.
         let reports: Vec<LossReport> = notices.into_iter().map(|notify| notify()).collect();
         reports.into_iter().for_each(|report| report());
     }

@@ -83,6 +83,7 @@ impl WatchdogThread {
     pub(super) fn pass(&mut self, work: Work) {
         let _active = Active::by_own_thread(&self.batch_client.redis.clock);
         let renewals = self.collect_renewals(&work.due);
+        // First the renewals: without them, leases end.
         self.renew(&renewals, work.until);
         self.confirm(work.until);
         if work.until.is_past() {
@@ -103,6 +104,7 @@ impl WatchdogThread {
         let mut state = self.shared.state.lock();
         state.orphans_in_pass.clear();
         while !self.is_over(&mut state) {
+            // First, because a noted target may be due.
             Shared::read_noted(&mut state);
             let now = Moment::now();
             if let Some(work) = self.take_work(&mut state, now) {
@@ -198,6 +200,7 @@ impl WatchdogThread {
     /// Removes a target that no thread uses, and releases it with the orphans.
     fn release(&self, id: TargetId, target: &Arc<dyn Renew>, call: Call) {
         let orphan = Orphan::new(target.key().clone(), call, target.lease_ends());
+        // First, so that no renewal follows the release.
         self.shared.forget(id);
         self.shared.release_orphan(orphan);
         self.observer.counters.releases.add(1);

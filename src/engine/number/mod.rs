@@ -308,6 +308,7 @@ impl Number {
     /// Undoes in the background a request that Redis may or may not have executed.
     fn undo_later(&self, id: RequestId<'_>, gives_back: bool, lost_copies: LostCopies) {
         let undo = self.key().undo(&id, gives_back);
+        // First on the links of the copies, where it is executed right after them.
         lost_copies.compensate(&undo);
         self.later(id, undo, Moment::now().after(REPEATED));
     }
@@ -316,6 +317,7 @@ impl Number {
     fn later(&self, id: RequestId<'_>, call: Call, until: Moment) -> bool {
         let watchdog = &self.core.watchdog;
         let is_repeated = watchdog.release_orphan(self.key.clone(), call, until);
+        // A newer request of the lane would replace the record by which a late copy does nothing.
         id.retire(RECORDED);
         is_repeated
     }

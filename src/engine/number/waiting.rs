@@ -146,8 +146,9 @@ impl<'a> PermitWait<'a> {
         })
     }
 
-    /// One request. It keeps the place of the client in the line, unless it is the last one, and no
-    /// other thread of the client waits.
+    /// Sends a request. `None`: the permits are taken. Else what to wait for. The request keeps the
+    /// place of the client in the line, unless it is the last one, and no other thread of the client
+    /// waits.
     fn ask(&mut self, place: &Arc<str>) -> Result<Option<PermitRefusal>> {
         let (number, budget) = (self.number, self.budget);
         let (since, _) = self.claim.begin_request();
@@ -221,6 +222,7 @@ impl<'a> PermitWait<'a> {
             self.line_wait.into_iter().for_each(LineWait::granted);
             return self.claim.pass_on();
         }
+        // Before the client leaves the line: the request enters it.
         if let Some(next) = self.next.take() {
             self.number.take_back(next);
             self.has_place = true;

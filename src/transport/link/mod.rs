@@ -62,10 +62,10 @@ pub(crate) struct Link {
     socket: Socket,
     /// How releases are published on this connection.
     pub(crate) publish: Publish,
-    /// The requests without a reply. A thread that chooses the link adds its requests before it
+    /// The number of requests without a reply. A thread that chooses the link adds its requests before it
     /// sends them.
     load: AtomicUsize,
-    /// It takes further requests.
+    /// Threads may choose the link for further requests.
     is_usable: AtomicBool,
     /// Its mutex protects: requests are written in the order in which their replies are awaited;
     /// one thread writes; one thread reads while a thread waits.
@@ -208,6 +208,7 @@ impl Link {
             let is_fresh = !is_idle || now.since(state.heard) < FRESH;
             (is_late, is_fresh && !state.is_doubted)
         };
+        // A reply may have arrived that no thread has read: then the server is not to blame.
         let is_silent = is_late && !self.has_arrived();
         if is_silent {
             self.doubt();
@@ -262,6 +263,7 @@ impl Link {
             });
         }
         writing::SENDS.fetch_add(1, Ordering::Relaxed);
+        // Under the same lock, so that requests are written in the order of their replies.
         drop(self.write(state));
         Sent {
             link: Arc::clone(self),
@@ -308,7 +310,9 @@ impl Link {
 
     /// Ends the link: no reply arrives any more.
     pub(crate) fn end(&self, error: &RedisError) {
+        // First, so that no thread chooses the link while its requests end.
         self.retire();
+        // Wakes the thread that reads.
         self.socket.shut_down(Shutdown::Both);
         let awaited = {
             let mut state = self.state.lock();
@@ -316,6 +320,7 @@ impl Link {
             (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
             std::mem::take(&mut state.awaited)
         };
+        // Without the mutex: this wakes threads, which lock it next.
         for Awaited { pending, index, .. } in awaited.iter().filter(|one| !one.is_asking) {
             self.give_back(1);
             pending.end(*index, Outcome::Broken(error.clone()));

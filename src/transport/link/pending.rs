@@ -84,7 +84,8 @@ impl Pending {
         self.state.lock().missing == 0
     }
 
-    /// The thread waits. If there is a `waker`, that wakes it, and not the end of a sleep.
+    /// Records that the thread waits, so that it can be given the right to read. With a `waker`, it
+    /// waits for several links, and is woken by that.
     pub(super) fn begin_wait(&self, waker: Option<&Arc<Waker>>) {
         let mut state = self.state.lock();
         (state.waits, state.waker) = (true, waker.cloned());
@@ -150,6 +151,7 @@ impl Pending {
                 return;
             }
         }
+        // Without the mutex, which the thread locks as soon as it is woken.
         self.wake();
     }
 

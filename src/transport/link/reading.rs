@@ -107,6 +107,7 @@ impl Link {
         if is_blocked {
             self.socket.wait_for_room(deadline)?;
             drop(self.write(self.state.lock()));
+            // Perhaps there was only room to write. Then the caller looks at its deadline again.
             if !self.socket.is_readable()? && !deadline.is_past() {
                 return Ok(());
             }

@@ -59,11 +59,13 @@ impl Sent {
     pub(crate) fn wait(&self, until: Moment, timeout: Duration) {
         let deadline = |unanswered_since: Moment| until.min(unanswered_since.after(timeout));
         let mut reads = self.begin_wait(None);
+        // Set once the deadline is over, although replies have arrived.
         let mut end = Moment::ZERO;
         while !reads {
             let wake_at = end.max(deadline(self.link.unanswered_since()));
             if self.pending.sleep(wake_at) {
                 reads = self.pending.take_reading();
+                // Woken without the right to read: all outcomes are known.
                 if !reads {
                     break;
                 }
@@ -126,6 +128,7 @@ pub(crate) fn wait_for_any<'s>(
         }
     }
     let readable = readable(&sent, &waker, deadline);
+    // A signal that comes after this ends a later wait too early, which does no harm.
     waker.clear();
     let mut is_readable = readable.iter().flatten();
     for (one, mut reads) in sent {
