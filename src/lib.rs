@@ -259,7 +259,7 @@ pub use lock::{
 };
 #[cfg(feature = "macros")]
 #[doc(hidden)]
-pub use locked::Call as __LockedCall;
+pub use locked::LockedCall as __LockedCall;
 #[cfg(feature = "macros")]
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};

@@ -39,20 +39,20 @@ use super::process::Process;
 /// ```
 pub struct Subscription<T> {
     receiver: Receiver<T>,
-    source: Option<Arc<Source<T>>>,
-    /// The source forgets the channel when this is dropped.
+    publisher: Option<Arc<Publisher<T>>>,
+    /// The publisher forgets the channel when this is dropped.
     _is_used: Arc<()>,
 }
 
 /// Sends messages to its subscriptions.
-pub(crate) struct Source<T> {
-    state: Mutex<SourceState<T>>,
+pub(crate) struct Publisher<T> {
+    state: Mutex<PublisherState<T>>,
     process: Process,
 }
 
 /// Its mutex protects: no channel has more undelivered messages than it may, and each channel gets
 /// the end.
-struct SourceState<T> {
+struct PublisherState<T> {
     channels: Vec<SubscriptionSender<T>>,
     /// Set at the end: the last message, if there is one.
     end: Option<Option<T>>,
@@ -63,12 +63,12 @@ struct SubscriptionSender<T> {
     is_used: Weak<()>,
 }
 
-/// A channel without a source, such as `never()`, whose messages all clones share.
+/// A channel without a publisher, such as `never()`, whose messages all clones share.
 impl<T> From<Receiver<T>> for Subscription<T> {
     fn from(receiver: Receiver<T>) -> Self {
         Self {
             receiver,
-            source: None,
+            publisher: None,
             _is_used: Arc::default(),
         }
     }
@@ -76,8 +76,8 @@ impl<T> From<Receiver<T>> for Subscription<T> {
 
 impl<T: Clone> Clone for Subscription<T> {
     fn clone(&self) -> Self {
-        match &self.source {
-            Some(source) => source.subscribe(),
+        match &self.publisher {
+            Some(publisher) => publisher.subscribe(),
             None => self.receiver.clone().into(),
         }
     }
@@ -97,17 +97,17 @@ impl<T> fmt::Debug for Subscription<T> {
     }
 }
 
-impl<T> Default for Source<T> {
+impl<T> Default for Publisher<T> {
     fn default() -> Self {
         let (channels, end) = (Vec::new(), None);
         Self {
-            state: Mutex::new(SourceState { channels, end }),
+            state: Mutex::new(PublisherState { channels, end }),
             process: Process::current(),
         }
     }
 }
 
-impl<T: Clone> Source<T> {
+impl<T: Clone> Publisher<T> {
     /// A channel that gets the messages from now on, and the last one also after the end. In a
     /// forked child, where the mutex may stay locked, it never gets one.
     pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription<T> {
@@ -117,7 +117,7 @@ impl<T: Clone> Source<T> {
         // A bounded channel would allocate its whole buffer now.
         let (sender, receiver) = unbounded();
         let subscription = Subscription {
-            source: Some(Arc::clone(self)),
+            publisher: Some(Arc::clone(self)),
             ..Subscription::from(receiver)
         };
         let is_used = Arc::downgrade(&subscription._is_used);
@@ -171,7 +171,7 @@ impl<T: Clone> Source<T> {
     }
 }
 
-impl<T> Drop for Source<T> {
+impl<T> Drop for Publisher<T> {
     fn drop(&mut self) {
         if !self.process.is_current() {
             // A mutex in a channel may stay locked.
@@ -180,9 +180,9 @@ impl<T> Drop for Source<T> {
     }
 }
 
-impl<T> fmt::Debug for Source<T> {
+impl<T> fmt::Debug for Publisher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").finish_non_exhaustive()
+        f.debug_struct("Publisher").finish_non_exhaustive()
     }
 }
 
@@ -193,12 +193,12 @@ mod tests {
 
     #[test]
     fn each_subscription_and_each_clone_gets_the_end_before_or_after_it() {
-        let source = Arc::<Source<u8>>::default();
-        let first = source.subscribe();
+        let publisher = Arc::<Publisher<u8>>::default();
+        let first = publisher.subscribe();
         let (clone, shared) = (first.clone(), Receiver::clone(&first));
-        source.end(Some(1));
-        source.end(Some(2));
-        for subscription in [first.clone(), clone, source.subscribe(), first] {
+        publisher.end(Some(1));
+        publisher.end(Some(2));
+        for subscription in [first.clone(), clone, publisher.subscribe(), first] {
             assert_eq!(subscription.try_recv(), Ok(1));
             assert_eq!(subscription.try_recv(), Err(TryRecvError::Disconnected));
         }
@@ -210,9 +210,9 @@ mod tests {
 
     #[test]
     fn without_a_last_message_the_end_disconnects() {
-        let source = Arc::<Source<u8>>::default();
-        let subscription = source.subscribe();
-        source.end(None);
+        let publisher = Arc::<Publisher<u8>>::default();
+        let subscription = publisher.subscribe();
+        publisher.end(None);
         for subscription in [subscription.clone(), subscription] {
             assert_eq!(subscription.try_recv(), Err(TryRecvError::Disconnected));
         }
@@ -220,11 +220,11 @@ mod tests {
 
     #[test]
     fn subscriptions_that_were_dropped_take_no_memory_although_no_message_is_sent() {
-        let source = Arc::<Source<u8>>::default();
-        let kept = source.subscribe();
-        (0..1000).for_each(|_| drop((source.subscribe(), kept.clone())));
-        assert!(source.state.lock().channels.len() <= 3);
-        assert_eq!(source.send(&7, 1), 0);
+        let publisher = Arc::<Publisher<u8>>::default();
+        let kept = publisher.subscribe();
+        (0..1000).for_each(|_| drop((publisher.subscribe(), kept.clone())));
+        assert!(publisher.state.lock().channels.len() <= 3);
+        assert_eq!(publisher.send(&7, 1), 0);
         assert_eq!(kept.try_recv(), Ok(7));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::base::subscription::{Source, Subscription};
+use crate::base::subscription::{Publisher, Subscription};
 use crate::error::LostReason;
 
 /// Sends at most one message to each subscription. The source is made for the first one: most holds
@@ -11,7 +11,7 @@ use crate::error::LostReason;
 /// It ends with the message, or with the hold. A receiver then sees that its channel is
 /// disconnected, so it never blocks indefinitely.
 #[derive(Debug, Default)]
-pub(crate) struct LossNotifier(OnceLock<Arc<Source<LostReason>>>);
+pub(crate) struct LossNotifier(OnceLock<Arc<Publisher<LostReason>>>);
 
 impl LossNotifier {
     /// A channel that gets the message. `lost` tells whether the hold is lost already: if so, the

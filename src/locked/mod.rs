@@ -23,7 +23,7 @@ use result::LockedResult;
 /// One call of a function with `#[locked]`. Only for the code that the attribute generates; not
 /// part of the public API.
 #[derive(Debug)]
-pub struct Call {
+pub struct LockedCall {
     /// `None`: the default client.
     client: Option<LockClient>,
     name: String,
@@ -34,7 +34,7 @@ pub struct Call {
     ignores_loss: bool,
 }
 
-impl Call {
+impl LockedCall {
     /// A call with this key and the default client. `kind` is one of those of
     /// [`lock_of_kind`](crate::admin::lock_of_kind). If it `ignores_loss`, it only logs the loss of
     /// the lock and errors of its release.

@@ -20,7 +20,7 @@ pub(crate) use counters::{Counters, HoldCount, register};
 pub(crate) use reporter::{Reporter, tell};
 pub(crate) use span::{HoldSpan, WaitOutcome, WaitSpan, are_spans_enabled};
 
-use crate::base::subscription::{Source, Subscription};
+use crate::base::subscription::{Publisher, Subscription};
 use crate::error::LostReason;
 
 /// How many undelivered events a receiver of [`LockClient::events`](crate::LockClient::events)
@@ -69,7 +69,7 @@ pub enum LockEvent {
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pub(crate) counters: Counters,
-    events: Arc<Source<LockEvent>>,
+    events: Arc<Publisher<LockEvent>>,
     /// What the threads of the client report to the log subscriber and the metrics recorder.
     pub(crate) queue: Arc<reporter::Queue>,
 }

@@ -2,15 +2,46 @@
 //! replies. That delays no renewal. When the client ends, it releases the idle grants and the
 //! orphans, within one command timeout.
 
+use std::time::Duration;
+
 use redis::Value;
 
+use super::Watchdog;
 use super::thread::{ORPHANS_AT_END, WatchdogThread};
-use super::{Orphan, Watchdog};
+use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::protocol::{Verdict, verdict};
 use crate::script::Call;
 use crate::transport::retry_action::RetryAction;
+
+/// Between attempts to release an orphan.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+
+/// A lock that this client may hold in Redis although none of its threads holds it. The watchdog
+/// releases it.
+#[derive(Clone, Debug)]
+pub(super) struct Orphan {
+    pub(super) key: LockKey,
+    /// The call that releases the lock.
+    call: Call,
+    pub(super) due: Moment,
+    pauses: Backoff,
+    /// When its lease is over, so that there is nothing left to release.
+    pub(super) until: Moment,
+}
+
+impl Orphan {
+    pub(super) fn new(key: LockKey, call: Call, until: Moment) -> Self {
+        Self {
+            key,
+            call,
+            due: Moment::now(),
+            pauses: BACKOFF,
+            until,
+        }
+    }
+}
 
 impl Watchdog {
     /// True if the thread releases an orphan of this lock, or will.

@@ -26,7 +26,6 @@ pub(crate) use lines::{LineWait, LineWaiter};
 pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
 pub(crate) use target::{AtShutdown, LossReport, Renew, Renewal, Step};
 
-use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::process::Process;
@@ -36,11 +35,9 @@ use crate::observe::Observer;
 use crate::request::BatchClient;
 use crate::script::{self, Call};
 use calls::ActiveCalls;
+use cleanup::Orphan;
 use lines::Lines;
 use registry::Registry;
-
-/// Between attempts to release an orphan.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
 
 /// The pause after a panic, which may occur again at once.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
@@ -114,19 +111,6 @@ enum Phase {
     Closing,
     Dropped,
     Ended,
-}
-
-/// A lock that this client may hold in Redis although none of its threads holds it. The watchdog
-/// releases it.
-#[derive(Clone, Debug)]
-struct Orphan {
-    key: LockKey,
-    /// The call that releases the lock.
-    call: Call,
-    due: Moment,
-    pauses: Backoff,
-    /// When its lease is over, so that there is nothing left to release.
-    until: Moment,
 }
 
 impl Watchdog {
@@ -210,18 +194,6 @@ impl Watchdog {
                 let until = Moment::now().after(LEAVE_WITHIN);
                 shared.release_orphan(Orphan::new(key, call, until));
             }
-        }
-    }
-}
-
-impl Orphan {
-    fn new(key: LockKey, call: Call, until: Moment) -> Self {
-        Self {
-            key,
-            call,
-            due: Moment::now(),
-            pauses: BACKOFF,
-            until,
         }
     }
 }
