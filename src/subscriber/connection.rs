@@ -37,13 +37,17 @@ pub(super) struct Context {
     pub(super) on: Handlers,
 }
 
+type OnFreed = Box<dyn Fn(&HashSet<&str>) + Send + Sync>;
+
+type OnUnanswered = Box<dyn Fn(&str, &str) + Send + Sync>;
+
 /// What the subscriber thread calls for messages that no waiting thread handles.
 pub(crate) struct Handlers {
     /// Called with the keys of locks of this client that other clients have freed by `force_unlock`.
-    pub(crate) freed: Box<dyn Fn(&HashSet<&str>) + Send + Sync>,
+    pub(crate) freed: OnFreed,
     /// Called with the key of a lock for which the client was called, and its place in the line, if
     /// no thread has answered.
-    pub(crate) unanswered: Box<dyn Fn(&str, &str) + Send + Sync>,
+    pub(crate) unanswered: OnUnanswered,
 }
 
 impl fmt::Debug for Handlers {
