@@ -22,7 +22,7 @@ struct LaneTable {
     lanes: u32,
     /// The smallest one is used first.
     free: BTreeSet<u32>,
-    /// RequestLanes whose last request may still be executed or undone, until the given moment.
+    /// Lanes whose last request may still be executed or undone, until the given moment.
     retired: VecDeque<(Moment, u32)>,
 }
 

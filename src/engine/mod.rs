@@ -1,6 +1,6 @@
 //! One lock at one server: acquire, wait, release, extend, inspect. Only a request (`ask`) may be
-//! for several locks of one slot. A kind of lock is a [`Kind`](crate::protocol::Kind). Locks of several names or servers are in
-//! [`composite`](crate::composite).
+//! for several locks of one slot. A kind of lock is a [`Kind`](crate::protocol::Kind). Locks of
+//! several names or servers are in [`composite`](crate::composite).
 //!
 //! | file | duty |
 //! |---|---|

@@ -23,8 +23,9 @@ use super::methods::*;
 ///
 /// If a name is not free, the call waits for that name alone, and then requests the others. While it
 /// waits for a name, it holds only names that are before that one in the order of
-/// [`name`](crate::Lock::name): at first for 1.5 s at most, then twice as long each time, but with a fixed
-/// lease at most for half of it. Then it returns them and goes on with the name that it waits for.
+/// [`name`](crate::Lock::name), except beside Redisson: at first for 1.5 s at most, then twice as
+/// long each time, but with a fixed lease at most for half of it. Then it returns them and goes on
+/// with the name that it waits for.
 ///
 /// A call that ends without the lock (false, an error, an interrupt) releases the names that it has
 /// acquired. It does so in the rest of its time, for at most one command timeout. What gets no
@@ -43,7 +44,7 @@ use super::methods::*;
 ///
 /// Calls cannot wait for each other in a circle, in whatever order the names are given: all calls
 /// wait in one order. Programs in other languages may use any order, too: while a client of Redisson
-/// has the name that a call waits for, the call holds others for a few milliseconds at first.
+/// has the name that a call waits for, the call holds any others, for a few milliseconds at first.
 ///
 /// This does not protect two threads that hold one name each, and then acquire that of the other.
 /// Acquire all names in one call.

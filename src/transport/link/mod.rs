@@ -62,8 +62,8 @@ pub(crate) struct Link {
     socket: Socket,
     /// How releases are published on this connection.
     pub(crate) publish: Publish,
-    /// The number of requests without a reply. A thread that chooses the link adds its requests before it
-    /// sends them.
+    /// The number of requests without a reply. A thread that chooses the link adds its requests
+    /// before it sends them.
     load: AtomicUsize,
     /// Threads may choose the link for further requests.
     is_usable: AtomicBool,

@@ -137,8 +137,8 @@ impl Pending {
         }
     }
 
-    /// Records the outcome of the request with this index, if it is not known. Wakes the thread after
-    /// the last one.
+    /// Records the outcome of the request with this index, if it is not known. Wakes the thread
+    /// after the last one.
     pub(super) fn end(&self, index: usize, outcome: Outcome) {
         {
             let mut state = self.state.lock();
