@@ -61,11 +61,12 @@ impl Needed {
         let results = self.request(&requests, is_good, next_call, budget);
         let mut answers: Vec<Answer> = Vec::with_capacity(requests.len());
         let results = requests.iter().zip(results);
-        for ((ask, wish), (request, mut result)) in asks.iter_mut().zip(results) {
+        for ((ask, options), (request, mut result)) in asks.iter_mut().zip(results) {
             // A majority needs no replicas. What was granted besides a refusal is released.
             let is_granted = |answer: &Answer| matches!(answer, Answer::Granted(_));
             if self == Self::All && answers.iter().all(is_granted) {
-                result = confirmed(result, request, |_| Some(ask.next_copy(wish)), budget);
+                let next_call = |_| Some(ask.next_copy(options));
+                result = confirmed(result, request, next_call, budget);
             }
             answers.push(ask.end(result, None));
         }

@@ -1,8 +1,8 @@
 //! One attempt at the requests of a call: everything is sent before the first reply is read.
 //!
-//! All requests about locks are sent and their replies received here, with three exceptions, which
-//! use the same [`Exchange`]: `batch.rs` sends a single request on an open link, `prepared.rs` one
-//! for a waiting thread, and `reply.rs` the release that undoes a lost copy.
+//! All requests about locks are sent and their replies received here, with four exceptions:
+//! `batch.rs` sends a single request on an open link, `prepared.rs` one for a waiting thread,
+//! `confirm.rs` one on a connection of its own, and `reply.rs` the release that undoes a lost copy.
 
 use std::io;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) struct Attempt<'r, 'q> {
     pub(super) until: Moment,
     /// What was sent, and has not ended.
     pub(super) open: List<Exchange>,
-    /// Set if this many good replies are enough, and no replica has to confirm them.
+    /// Set if this many good replies are enough.
     pub(super) majority: Option<usize>,
     /// Replies that are still missing then are not waited for any longer: others are enough.
     pub(super) late_after: Moment,

@@ -6,13 +6,14 @@
 //! one was granted, and always writes. A replica that has this write has all that its server has
 //! written before, so it has the grant, also if a failover came between the two copies.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::Attempt;
 use super::exchange::Exchange;
 use super::reply::{NoReply, Reply};
-use super::state::{Failure, Request, RequestState};
+use super::state::{Failure, Request, RequestState, reply_deadline};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::error::Error;
@@ -35,17 +36,21 @@ pub(crate) fn confirmed(
     let Some((wanted, time)) = client.min_replicas else {
         return result;
     };
-    let is_granted = |reply: &Reply| request.call.has_taken(&reply.reply);
-    let Some(call) = result.as_ref().is_ok_and(is_granted).then(|| next_call(0)) else {
-        return result;
+    let granted = match result {
+        Ok(reply) if request.call.has_taken(&reply.reply) => reply,
+        other => return other,
     };
+    let call = next_call(0).unwrap_or_else(|| request.call.clone());
     let copy = Request {
         others: request.others.clone(),
-        ..Request::new(client, lock, call.unwrap_or_else(|| request.call.clone()))
+        until: request.until,
+        ..Request::new(client, lock, call)
     };
     let mut state = RequestState::new(&copy);
-    let states = std::slice::from_mut(&mut state);
-    let until = budget.reply_deadline();
+    // They may still be executed, after this copy.
+    state.lost_copies = granted.lost_copies;
+    let states = slice::from_mut(&mut state);
+    let until = reply_deadline(slice::from_ref(&copy), budget);
     let mut attempt = Attempt::new(states, Purpose::Caller, until, &mut next_call);
     let mut replicas = None;
     let mut server = client.topology.known(lock);

@@ -45,3 +45,25 @@ fn an_unconfirmed_lock_is_released() {
         assert!(!has(deployment.master(), "lock"), "{fault:?}");
     }
 }
+
+/// The first copy of the request arrives after a later one was granted, confirmed and released.
+#[test]
+fn a_late_copy_of_a_confirmed_request_leaves_no_lock() {
+    let deployment = Replicated::start(1);
+    let proxy = proxy::before(&deployment.master().address());
+    let client = requiring(1, &proxy.url()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    pair(&lock);
+    let gate = Gate::new();
+    let mut first = Some(gate.clone());
+    proxy.on_request(move |request| match request.runs("acquire") {
+        true => first.take().map_or(Fault::Pass, Fault::HoldBack),
+        false => Fault::Pass,
+    });
+    lock.lock().unwrap();
+    assert_eq!(gate.held(), 1);
+    lock.unlock().unwrap();
+    gate.open();
+    eventually("the late copy is executed", || gate.passed() == 1);
+    eventually("it is undone", || !has(deployment.master(), "lock"));
+}
