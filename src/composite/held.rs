@@ -207,15 +207,16 @@ pub(super) fn release<'a>(
     let wanted = needed.less(releases.len() - requests.len());
     let request = |budget| request_each(&requests, wanted, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
-    let ended = releases
-        .into_iter()
-        .zip(are_asked)
-        .map(|(release, is_asked)| {
-            let reply = is_asked.then(|| replies.next()).flatten();
-            release.end(reply.zip(budget.as_ref()))
-        });
+    let replied = releases.into_iter().zip(are_asked);
+    let replied: Vec<_> = replied
+        .map(|(release, is_asked)| (release, is_asked.then(|| replies.next()).flatten()))
+        .collect();
+    // The first ticket passes on last, so the thread that gets it finds the others free.
+    let ended = replied.into_iter().rev();
+    let ended = ended.map(|(release, reply)| release.end(reply.zip(budget.as_ref())));
     // All have ended before the first of them calls code of the application.
-    let ended: Vec<_> = ended.collect();
+    let mut ended: Vec<_> = ended.collect();
+    ended.reverse();
     let results: Vec<Result<()>> = ended.into_iter().map(Ended::report).collect();
     let needed = needed.of(results.len());
     combine(results.into_iter(), needed)

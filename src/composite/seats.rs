@@ -134,9 +134,11 @@ impl<'a> Seats<'a> {
         Ok(true)
     }
 
-    /// Gives the tickets of these servers back, and what came with them.
+    /// Gives the tickets of these servers back, and what came with them. The first ticket last: a
+    /// thread that waits for it finds the others free, and does not have to wait for them behind
+    /// another thread.
     fn give_back(&mut self, is_given: impl Fn(&Seat<'_>) -> bool) {
-        let given = self.seats.iter_mut().filter(|seat| is_given(seat));
+        let given = self.seats.iter_mut().rev().filter(|seat| is_given(seat));
         let levels = given.filter_map(|seat| {
             seat.claim = None;
             seat.level.take()
@@ -228,6 +230,13 @@ impl<'a> Seats<'a> {
             }
         }
         replies
+    }
+
+    /// Takes the ticket of a lock that was refused.
+    pub(super) fn take_claim(&mut self, at: usize) -> Option<Claim> {
+        let mut seats = self.seats.iter_mut();
+        let refused = seats.find(|seat| seat.at == at && seat.is_asked())?;
+        refused.claim.take()
     }
 
     /// Releases what this call has. A grant whose release gets no reply is released in the

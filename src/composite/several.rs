@@ -27,6 +27,7 @@ use crate::base::clock::Moment;
 use crate::engine::HeldLock;
 use crate::error::{Error, Result};
 use crate::lease::Renewals;
+use crate::local::Claim;
 
 /// For how long names are held at first while another one is awaited.
 const PATIENCE: Duration = Duration::from_millis(1400);
@@ -84,16 +85,16 @@ impl Several<'_> {
                         return Ok(true);
                     }
                     Together::Held(names) => self.held.borrow_mut().extend(names),
-                    Together::Refused(Refused { owner, .. })
+                    Together::Refused(Refused { owner, .. }, _)
                         if owner != Owner::Unknown && budget.is_wait_over() =>
                     {
                         return Ok(false);
                     }
-                    Together::Refused(Refused { at, owner }) => {
+                    Together::Refused(Refused { at, owner }, claim) => {
                         if budget.is_wait_over() && budget.call_deadline().is_past() {
                             return Ok(false);
                         }
-                        if !self.wait_for(at, owner)? {
+                        if !self.wait_for(at, owner, claim)? {
                             return Ok(false);
                         }
                         self.confirm()?;
@@ -116,8 +117,8 @@ impl Several<'_> {
         (0..is_held.len()).filter(|&at| !is_held[at]).collect()
     }
 
-    /// Waits for one name. False if the wait ends first.
-    fn wait_for(&mut self, at: usize, owner: Owner) -> Result<bool> {
+    /// Waits for one name, whose ticket the thread may have. False if the wait ends first.
+    fn wait_for(&mut self, at: usize, owner: Owner, claim: Option<Claim>) -> Result<bool> {
         // Redisson acquires its names in any order, so the order prevents nothing beside it. It
         // releases them one by one: this name follows soon if a later one was just acquired.
         if owner != Owner::Redisson {
@@ -143,7 +144,8 @@ impl Several<'_> {
                 let _ = held.release(|| CallBudget::for_reply(timeout.min(end.left())));
             });
         }
-        let acquired = self.call.part(self.missing, at).acquire();
+        let part = self.call.part(self.missing, at);
+        let acquired = part.acquire_first_level(claim, None);
         budget.give_no_way();
         let has_given_way = holds_some && self.held.borrow().is_empty();
         match owner {

@@ -22,8 +22,9 @@ pub(super) type HeldName = (usize, HeldLock);
 /// What an attempt has brought.
 pub(super) enum Together {
     Held(Vec<HeldName>),
-    /// None of these names is held.
-    Refused(Refused),
+    /// None of these names is held. With the ticket of the name that was refused, if no other
+    /// thread of this client has it: a thread that came later must not get it first.
+    Refused(Refused, Option<Claim>),
 }
 
 /// A name that is not free, or that the call has to wait for alone.
@@ -75,7 +76,7 @@ pub(super) fn ask<'a>(
     for Seat { at, part, .. } in &seats.seats {
         // A ticket that another thread of the process has counts as a refusal.
         let Some(claim) = part.lock.enter_queue(part.begun).claim else {
-            return Ok(Together::Refused(Refused::by_unknown(*at)));
+            return Ok(Together::Refused(Refused::by_unknown(*at), None));
         };
         claims.push(claim);
     }
@@ -98,9 +99,13 @@ pub(super) fn ask<'a>(
     if let (Ok(()), None) = (&requested, first) {
         return Ok(Together::Held(seats.keep()));
     }
+    let claim = first.and_then(|first| seats.take_claim(first.at));
     seats.undo();
     requested?;
-    Ok(first.map_or(Together::Held(Vec::new()), Together::Refused))
+    Ok(match first {
+        Some(refused) => Together::Refused(refused, claim),
+        None => Together::Held(Vec::new()),
+    })
 }
 
 /// Requests these names from Redis. Adds those that are refused. The call holds no other names if

@@ -110,10 +110,10 @@ impl<'a> LockCall<'a> {
         self.acquire_first_level(entered.claim, within)
     }
 
-    /// Acquires the lock, which this thread does not hold. If this returns without it, the ticket
-    /// goes to the next waiting thread of this process. `within` is the exclusive hold of this
+    /// Acquires the lock, which this thread does not hold, and whose ticket it may have. If this
+    /// returns without the lock, the ticket goes to the next waiting thread of this process. `within` is the exclusive hold of this
     /// thread on the lock of which it acquires a shared one.
-    pub(in crate::engine) fn acquire_first_level(
+    pub(crate) fn acquire_first_level(
         self,
         mut claim: Option<Claim>,
         within: Option<&Hold>,
