@@ -82,13 +82,16 @@ local is_within = mode and within ~= '' and redis.call('hexists', lock, within) 
 local is_joining = mode == 'read' and wanted == 'read'
 local left = (mode == 'write' or is_joining) and redis.call('pttl', lock)
 
+-- A client renews its lease when one part of it is left, of this many.
+local LEASE_PARTS = 3
+
 -- An owner that has the lock, if all fields are owners. A writer that waits for readers looks for
 -- them below. A reader looks, too, before it changes a hash that may be data of another program: one
 -- without a lease or a reader, or a small one whose time to live is not as a reader has set it. With
 -- many readers, that would take longer than the rest.
 local function may_be_data()
     local fields = redis.call('hlen', lock)
-    local is_lease = left <= tonumber(lease) and left >= lease / 3
+    local is_lease = left <= tonumber(lease) and left >= lease / LEASE_PARTS
     return left < 0 or fields == 1 or fields <= FEW and not is_lease
 end
 local holder, no_holder

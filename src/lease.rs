@@ -142,6 +142,15 @@ pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64>
     }
 }
 
+/// A lease is renewed when one part of it is left, of this many. `lua/read_write_acquire.lua` has
+/// the same number.
+pub(crate) const LEASE_PARTS: u32 = 3;
+
+/// How much is left of a lease when it is renewed.
+pub(crate) fn left_at_renewal(lease: Duration) -> Duration {
+    lease / LEASE_PARTS
+}
+
 /// How much earlier than in Redis a hold ends in this process, because the clock of the server may
 /// run faster. As in Redlock this is 1 % of the lease and 2 ms, but at most half of the lease.
 pub(crate) fn drift(lease: Duration) -> Duration {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::LockClientBuilder;
 use crate::error::{Error, Result};
-use crate::lease::check_renewed;
+use crate::lease::{check_renewed, left_at_renewal};
 
 /// The bounds of all timeouts.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -69,7 +69,7 @@ impl Options {
             within("give_up_after", time, shortest, LONGEST_UNANSWERED)?;
         }
         check_renewed("watchdog_lease", self.watchdog_lease)?;
-        let longest = self.watchdog_lease / 3;
+        let longest = left_at_renewal(self.watchdog_lease);
         within("linger", self.linger, Duration::ZERO, longest)?;
         let every = self.confirm_every;
         if !every.is_zero() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::levels::Levels;
 use crate::base::clock::Moment;
-use crate::lease::{Renewals, Terms, drift};
+use crate::lease::{Renewals, Terms, drift, left_at_renewal};
 use crate::watchdog::{Schedule, slack};
 
 /// The lease of a grant by the local clock. Each hold on the grant has a copy, from which its
@@ -57,7 +57,8 @@ impl LeaseState {
     /// next renewal is in time.
     pub(super) fn suits(&self, terms: Terms, now: Moment) -> bool {
         let lease = Duration::from_millis(terms.millis);
-        terms.renewals != Renewals::None && self.expires >= now.after(lease / 3 * 2)
+        terms.renewals != Renewals::None
+            && self.expires >= now.after(lease - left_at_renewal(lease))
     }
 
     /// Makes all moments earlier by this time, which a test skips.
@@ -134,7 +135,7 @@ impl LeaseState {
     /// Before the last third of the lease begins. The allowance for drift shortens that third, so
     /// it does not make renewals earlier.
     fn renew_by(&self, pace: Duration) -> Moment {
-        let last_third = (pace / 3).saturating_sub(drift(pace));
+        let last_third = left_at_renewal(pace).saturating_sub(drift(pace));
         self.expires.before(last_third + slack(pace))
     }
 
@@ -143,7 +144,8 @@ impl LeaseState {
         if self.confirmed < self.wanted {
             return Moment::ZERO;
         }
-        self.confirmed.after(pace / 3 * 2).before(slack(pace))
+        let renewed_part = pace - left_at_renewal(pace);
+        self.confirmed.after(renewed_part).before(slack(pace))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use foldhash::{HashMap, HashMapExt};
 
 use crate::base::clock::Moment;
+use crate::lease::left_at_renewal;
 
 /// When the watchdog has to handle a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,12 +196,14 @@ impl<T: Clone> Registry<T> {
     }
 
     /// When I/O that begins at `now` has to end: at `latest`, or earlier if another renewed target
-    /// needs the time. Each such target allows I/O for a sixth of its lease, or until it is due if
-    /// that is later. So a server that hangs leaves every lease time for more than one attempt.
+    /// needs the time. Each such target allows I/O for half of what is left of its lease at a
+    /// renewal, a sixth of the lease, or until it is due if that is later. So a server that hangs
+    /// leaves every lease time for more than one attempt.
     pub(crate) fn io_end(&self, now: Moment, latest: Moment) -> Moment {
         let ends = self.due_by(latest).filter_map(|(_, entry)| {
             let schedule = entry.schedule?;
-            Some(schedule.due.max(now.after(schedule.lease? / 6)))
+            let time = left_at_renewal(schedule.lease?) / 2;
+            Some(schedule.due.max(now.after(time)))
         });
         ends.fold(latest, Moment::min)
     }

@@ -57,7 +57,7 @@ use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::owner::{Liveness, OwnerId, ThreadId};
 use crate::error::LostReason;
-use crate::lease::{Renewals, Terms, drift};
+use crate::lease::{Renewals, Terms, drift, left_at_renewal};
 use crate::observe::{Counters, HoldCount, HoldSpan, Observer};
 use crate::protocol::Kind;
 use crate::watchdog::{TargetId, next_target_id};
@@ -291,7 +291,7 @@ impl Grant {
                 tokens: granted.tokens.clone(),
                 written: 1,
                 count_changed: None,
-                watched_until: asked.after(FIRST_READ.min(lease / 3)),
+                watched_until: asked.after(FIRST_READ.min(left_at_renewal(lease))),
                 seen: Some(asked),
                 kept_in_redis: None,
                 #[cfg(feature = "testing")]

@@ -1,4 +1,6 @@
 use super::*;
+use crate::lease::LEASE_PARTS;
+use crate::script;
 use proptest::prelude::*;
 
 const LEASE: u64 = 3000;
@@ -10,6 +12,11 @@ fn at(millis: u64) -> Moment {
 
 fn terms(millis: u64, renewals: Renewals) -> Terms {
     Terms { millis, renewals }
+}
+
+#[test]
+fn a_script_knows_when_leases_are_renewed() {
+    assert_eq!(u64::from(LEASE_PARTS), script::constant("LEASE_PARTS"));
 }
 
 /// The end of a hold that was granted `millis` at `asked`.
