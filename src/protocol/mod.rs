@@ -1,7 +1,7 @@
 //! The requests of each kind of lock, and the meaning of their replies.
 //!
-//! [`Kind`] is what the kinds differ in. All other modules treat every kind alike. A new kind of
-//! lock is a file here, a public type in `lock/`, and its scripts in `lua/`.
+//! [`Kind`] is what the kinds differ in. All other modules treat every kind alike.
+//! `ARCHITECTURE.md` lists what a new kind of lock touches.
 //!
 //! | file | duty |
 //! |---|---|

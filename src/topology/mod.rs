@@ -1,4 +1,5 @@
-//! Which server has a lock. Only this module knows how Redis is deployed.
+//! Which server has a lock. Only this module and the settings (`config/`) know how Redis is
+//! deployed. The modules after this one ask it for servers, and whether there are slots.
 //!
 //! After a failure that can mean that another server has the locks, the next thread that needs one
 //! looks the servers up, and others wait for its result. If the look-up gets no reply, the last

@@ -82,6 +82,85 @@ fn the_tests_that_the_architecture_and_the_promises_name_exist() {
     assert!(named > 20, "{named}");
 }
 
+/// A path is one from the root of the repository or from `src`, or in a folder that its section has
+/// named before. What follows a file and a colon is defined in this file, up to the end of that part
+/// of the sentence.
+#[test]
+fn the_files_of_the_architecture_exist_and_have_the_names_beside_them() {
+    let text = read(&repository().join("ARCHITECTURE.md"));
+    let (mut files, mut names, mut wrong) = (0, 0, Vec::new());
+    for section in text.split("\n## ") {
+        let mut folders = vec![repository().to_owned(), repository().join("src")];
+        let mut beside = String::new();
+        let parts: Vec<&str> = section.split('`').collect();
+        for pair in parts[1..].chunks(2) {
+            let (word, after) = (pair[0], pair.get(1).unwrap_or(&""));
+            let is_name = word.chars().all(|c| c.is_alphanumeric() || c == '_');
+            if is_path(word) {
+                let found = folders.iter().map(|folder| folder.join(word));
+                let found: Vec<PathBuf> = found.filter(|path| path.exists()).collect();
+                if found.is_empty() {
+                    wrong.push(word.to_owned());
+                }
+                let of_files = found.iter().filter(|path| path.is_file());
+                beside = match after.starts_with(':') {
+                    true => of_files.map(|file| read(file)).collect(),
+                    false => String::new(),
+                };
+                folders.extend(found.iter().map(|path| match path.is_dir() {
+                    true => path.clone(),
+                    false => path.parent().unwrap().to_owned(),
+                }));
+                files += 1;
+            } else if is_name && !beside.is_empty() {
+                if !defines(&beside, word) {
+                    wrong.push(format!("{word} is not defined in the file before it"));
+                }
+                names += 1;
+            }
+            if [";", ")", "|", ". ", ".\n", "\n\n"]
+                .iter()
+                .any(|end| after.contains(end))
+            {
+                beside.clear();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(files > 150 && names > 15, "{files} {names}");
+}
+
+fn defines(source: &str, name: &str) -> bool {
+    let words = source.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let kinds = ["const", "enum", "fn", "macro_rules", "static", "struct"];
+    words
+        .windows(2)
+        .any(|pair| kinds.contains(&pair[0]) && pair[1] == name)
+}
+
+/// A file with an ending, or a folder.
+fn is_path(word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "_./".contains(c);
+    let (_, ending) = word.rsplit_once('.').unwrap_or_default();
+    let endings = ["rs", "lua", "md", "roff", "stderr", "svg", "yml"];
+    word.chars().all(is_part) && (word.contains('/') || endings.contains(&ending))
+}
+
+#[test]
+fn the_rows_of_the_map_have_different_subjects() {
+    let text = read(&repository().join("ARCHITECTURE.md"));
+    let (_, map) = text.split_once("\n## The map\n").unwrap();
+    let (map, _) = map.split_once("\n#").unwrap();
+    let rows = map.lines().filter_map(|line| line.split('|').nth(1));
+    let subjects = rows.flat_map(|row| row.split([';', ',']));
+    let mut subjects: Vec<&str> = subjects.map(str::trim).collect();
+    subjects.sort_unstable();
+    assert!(subjects.len() > 20, "{subjects:?}");
+    let same = subjects.windows(2).find(|pair| pair[0] == pair[1]);
+    assert_eq!(same, None);
+}
+
 #[test]
 fn the_files_that_documents_link_to_exist() {
     let documents = DOCUMENTS.iter().map(|document| repository().join(document));
