@@ -6,15 +6,16 @@
 --             earlier copies of this request used, whose replies were lost
 -- ARGV[2]     lease in milliseconds
 -- ARGV[3]     the place of this client in the line (shared/line.lua); empty if it wants none
--- ARGV[4]     1 if the caller has a place and waits if the lock is held, else 0; 0 for several locks
+-- ARGV[4]     1 if the caller has a place and waits if the lock is held, else 0; 0 for several
+--             locks
 -- ARGV[5]     the largest number of tokens; empty if none are requested
 -- ARGV[6]     the command that publishes: publish or spublish
 -- reply       nil or { first token, number of tokens }: the owner holds the locks. { milliseconds,
 --             i, owner, rank }: another owner holds KEYS[i], and its lease ends in this time (-1:
---             no expiry). With an empty owner: KEYS[i] is reserved for another client for this time.
---             The rank is the number of clients before this one in the line; it is absent if this
---             client is in no line. An error, without any change, if a key has another type or form,
---             or is in use as a fair lock
+--             no expiry). With an empty owner: KEYS[i] is reserved for another client for this
+--             time. The rank is the number of clients before this one in the line; it is absent if
+--             this client is in no line. An error, without any change, if a key has another type or
+--             form, or is in use as a fair lock
 --
 -- A refused caller that waits and has a place enters the line. One that does not wait any more
 -- leaves it. A caller without a place may acquire a free lock that is reserved.
@@ -32,8 +33,8 @@ local with_tokens = ARGV[5] ~= ''
 local locks = with_tokens and 1 or #KEYS
 local owner = string.match(ARGV[1], '%S+')
 
--- One lock that is free and has no line. pcall: the user may not use the line, or a cluster is moving
--- the slot.
+-- One lock that is free and has no line. pcall: the user may not use the line, or a cluster is
+-- moving the slot.
 local existing = locks == 1 and redis.pcall('exists', KEYS[1], line_of(KEYS[1])) or 0
 local is_free = locks == 1 and existing == 0
 if is_free and not with_tokens then
@@ -44,8 +45,8 @@ end
 -- require "reserved"
 -- require "wrong_type"
 
--- Tokens are at least the time in microseconds, and rise also after Redis has lost the last. Returns
--- the first one and their number, or an error.
+-- Tokens are at least the time in microseconds, and rise also after Redis has lost the last.
+-- Returns the first one and their number, or an error.
 local function new_tokens()
     local last = redis.pcall('get', KEYS[2]) or '0'
     if type(last) == 'table' then
@@ -106,9 +107,9 @@ local function refused(i, left, holder)
     return { left, i, holder, rank }
 end
 
--- The number of keys that exist among the locks and the lines. The lines are not used if the user may
--- not use them, or if a cluster is moving the slot, and some of these keys are at the other server: a
--- second line there would stop the move.
+-- The number of keys that exist among the locks and the lines. The lines are not used if the user
+-- may not use them, or if a cluster is moving the slot, and some of these keys are at the other
+-- server: a second line there would stop the move.
 if type(existing) == 'table' then
     existing = redis.call('exists', KEYS[1])
     place, waits = '', false
@@ -118,8 +119,8 @@ elseif locks > 1 then
         local last = math.min(first + 999, locks)
         existing = existing + call('exists', unpack(KEYS, first, last))
     end
-    -- The number of their lines; an error if the user may not use them, or if a cluster is moving the
-    -- slot.
+    -- The number of their lines; an error if the user may not use them, or if a cluster is moving
+    -- the slot.
     local lines = {}
     for i = 1, place ~= '' and locks or 0 do
         lines[i] = line_of(KEYS[i])

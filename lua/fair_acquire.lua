@@ -18,8 +18,8 @@
 --          if the lock has another type or form, or is in use as another kind
 --
 -- If a client asks again while the lock is free, the first client is notified: the lease of a dead
--- holder may have ended, the client that was notified may have died, or a message was lost. The cost
--- of a request does not depend on the number of places.
+-- holder may have ended, the client that was notified may have died, or a message was lost. The
+-- cost of a request does not depend on the number of places.
 --
 -- Clients of Redisson subtract the time of their own place from the ends of all places when they
 -- acquire the lock. So a place behind one of Redisson has an end that is late enough for as many

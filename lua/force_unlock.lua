@@ -4,8 +4,8 @@
 -- ARGV[1]  the channel for releases of the lock, if it is no read-write lock; with a colon and a
 --          place, that of the place
 -- ARGV[2]  the command that publishes: publish or spublish
--- reply    1: the lock was held and is deleted; 2: a client in the line was called, too; 0: no owner
---          held it. An error, without any change, if the key has another type or form
+-- reply    1: the lock was held and is deleted; 2: a client in the line was called, too; 0: no
+--          owner held it. An error, without any change, if the key has another type or form
 --
 -- The other keys of the lock have names that the script derives. If it declared them, Redis would
 -- refuse the script while the slot of the lock moves to another server.

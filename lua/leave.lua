@@ -1,5 +1,5 @@
--- Gives up locks but keeps them locked for a while, and a read-write lock for at least as long as its
--- other owners may have it. Waiting clients are notified and read the new time to live.
+-- Gives up locks but keeps them locked for a while, and a read-write lock for at least as long as
+-- its other owners may have it. Waiting clients are notified and read the new time to live.
 --
 -- KEYS[i]       a lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua)
 -- ARGV[4i-3]    names that its owner may have in the hash, separated by spaces

@@ -1,11 +1,11 @@
--- A client does not wait for a lock any more. If the lock is free, if a client of Redisson holds it,
--- or if it is a read-write lock, the next client in the line is called.
+-- A client does not wait for a lock any more. If the lock is free, if a client of Redisson holds
+-- it, or if it is a read-write lock, the next client in the line is called.
 --
--- KEYS[1]  the lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua); or
---          a semaphore: the number of free permits
+-- KEYS[1]  the lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua);
+--          or a semaphore: the number of free permits
 -- ARGV[1]  the place of the client
--- ARGV[2]  1: only if the client has been called and has not answered, or listens to the channel of a
---          semaphore; else 0
+-- ARGV[2]  1: only if the client has been called and has not answered, or listens to the channel of
+--          a semaphore; else 0
 -- ARGV[3]  1: a semaphore; 0: it may be one
 -- ARGV[4]  the command that publishes: publish or spublish
 -- reply    1: the client has left the line; 2: and another client is called; 0: it has not left,

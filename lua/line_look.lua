@@ -1,8 +1,8 @@
--- Looks after the lines of locks. If a lock is free, and those that were called have not answered in
--- time or no client was called, calls the next ones. Keeps the lines in which the client waits.
+-- Looks after the lines of locks. If a lock is free, and those that were called have not answered
+-- in time or no client was called, calls the next ones. Keeps the lines in which the client waits.
 --
--- KEYS[i]       a lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua);
---               or a semaphore: the number of free permits
+-- KEYS[i]       a lock: a hash of owner to hold count, or a read-write lock
+--               (shared/read_write.lua); or a semaphore: the number of free permits
 -- ARGV[4i-3]    the place of the client, if one of its threads waits for the lock; else empty
 -- ARGV[4i-2]    1: the last look found a call without an answer; else 0
 -- ARGV[4i-1]    1: a semaphore; 2: one whose permits have leases; else 0
@@ -10,26 +10,26 @@
 -- ARGV[4n+1]    the command that publishes: publish or spublish
 -- reply[i]      after how many milliseconds the client looks again; 0: nothing is left to look
 --               after; -1: the thread has to ask, because the client has no place, because the line
---               cannot be used, because the client has to listen to the channel for releases, because
---               it was called and has not answered, or because leases of permits have ended: its
---               request makes them available
+--               cannot be used, because the client has to listen to the channel for releases,
+--               because it was called and has not answered, or because leases of permits have
+--               ended: its request makes them available
 --
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
 -- a holder that died, a client of Redisson, or a process that has ended looks after no call. Those
--- before a client may have died, too, so each further client looks, but a little more rarely than the
--- one before it. Many clients cost few requests.
+-- before a client may have died, too, so each further client looks, but a little more rarely than
+-- the one before it. Many clients cost few requests.
 --
 -- A client of Redisson calls no client. The first client listens to its release: it learns from the
--- reply to its request that it has to. If the message is lost that lets it ask, or if those before it
--- have died, a look lets it ask.
+-- reply to its request that it has to. If the message is lost that lets it ask, or if those before
+-- it have died, a look lets it ask.
 
 -- require "end_wait"
 -- require "read_write"
 -- require "permit_line"
 -- require "tagged"
 
--- The number of clients that look often, after how many milliseconds they do, and how much later each
--- further one does.
+-- The number of clients that look often, after how many milliseconds they do, and how much later
+-- each further one does.
 local NEAR = 10
 local SOON = 2000
 local RARER = 500
@@ -45,8 +45,8 @@ local function is_of_redisson(lock, mode)
     return holder and not is_of_this_library(holder)
 end
 
--- Looks after the line of a lock. Returns for how many milliseconds a call of other clients is valid
--- that has no answer; nil without one; -1 if the thread has to ask.
+-- Looks after the line of a lock. Returns for how many milliseconds a call of other clients is
+-- valid that has no answer; nil without one; -1 if the thread has to ask.
 local function look_at_lock(lock, line, place, follows, listens)
     local first, called = first_in(line)
     local mode = redis.pcall('hget', lock, 'mode')

@@ -1,14 +1,14 @@
--- Releases permits of semaphores. Calls the next clients in the line, and notifies those that listen
--- to the channel.
+-- Releases permits of semaphores. Calls the next clients in the line, and notifies those that
+-- listen to the channel.
 --
 -- KEYS[2i-1]  the number of available permits
 -- KEYS[2i]    the leased permits: a sorted set of ids with the ends of their leases
 -- ARGV[2i-1]  the ids that the permit may have, of 16 bytes each
 -- ARGV[2i]    the channel for permits that become available
 -- ARGV[2n+1]  the command that publishes: publish or spublish
--- reply[i]    released: 1 + 2 * listeners + called. Listeners is the number of clients that received
---             the message, and called is 1 if clients in the line have been called and have not
---             answered, else 0. 0: no permit has such an id
+-- reply[i]    released: 1 + 2 * listeners + called. Listeners is the number of clients that
+--             received the message, and called is 1 if clients in the line have been called and
+--             have not answered, else 0. 0: no permit has such an id
 -- reply       the list of these; for one permit, its reply alone. An error if a key has another
 --             type or form
 

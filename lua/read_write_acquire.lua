@@ -86,9 +86,9 @@ local left = (mode == 'write' or is_joining) and redis.call('pttl', lock)
 local LEASE_PARTS = 3
 
 -- An owner that has the lock, if all fields are owners. A writer that waits for readers looks for
--- them below. A reader looks, too, before it changes a hash that may be data of another program: one
--- without a lease or a reader, or a small one whose time to live is not as a reader has set it. With
--- many readers, that would take longer than the rest.
+-- them below. A reader looks, too, before it changes a hash that may be data of another program:
+-- one without a lease or a reader, or a small one whose time to live is not as a reader has set it.
+-- With many readers, that would take longer than the rest.
 local function may_be_data()
     local fields = redis.call('hlen', lock)
     local is_lease = left <= tonumber(lease) and left >= lease / LEASE_PARTS
@@ -142,8 +142,8 @@ local function let_others_go_first()
     local line = line_of(lock)
     local _, called = first_in(line)
     local is_over = called and time_left(called) == 0
-    -- The writer in the first place may have stopped. Those call it that do not wait, or have waited
-    -- for a while.
+    -- The writer in the first place may have stopped. Those call it that do not wait, or have
+    -- waited for a while.
     if is_over or not called and (not waits or redis.pcall('zrank', line, place)) then
         call_next(lock, publish)
     end
@@ -152,7 +152,8 @@ local function let_others_go_first()
     if not first or first == place or called and is_among_called(line, place, called) then
         return nil
     elseif called then
-        return (place ~= '' or not is_reader) and refuse(math.ceil(time_left(called) / 1000), '') or nil
+        local waits_for_call = place ~= '' or not is_reader
+        return waits_for_call and refuse(math.ceil(time_left(called) / 1000), '') or nil
     elseif is_reader then
         return nil
     end

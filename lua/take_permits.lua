@@ -34,7 +34,8 @@ end
 -- require "permit_line"
 
 local head = head_of(key)
-if waits and may_take(key, head, place, permits, free, publish) or not waits and free >= permits then
+if waits and may_take(key, head, place, permits, free, publish)
+    or not waits and free >= permits then
     local reply = once(permits, 'incrby', key, -permits)
     if reply == permits then
         leave_permits(key, head, place, free - permits, publish)

@@ -259,9 +259,9 @@ impl LockClient {
     /// Each call makes a channel of its own.
     ///
     /// A channel holds at most 1,024 events. While it is full, further events are dropped
-    /// ([`Stats::events_dropped`] counts them), and no thread of the client waits. It is disconnected
-    /// after the last handle of the client is dropped and its threads have ended. In a process that
-    /// was forked from the client's, the channel never receives anything.
+    /// ([`Stats::events_dropped`] counts them), and no thread of the client waits. It is
+    /// disconnected after the last handle of the client is dropped and its threads have ended. In a
+    /// process that was forked from the client's, the channel never receives anything.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {

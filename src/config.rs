@@ -205,7 +205,8 @@ impl LockClientBuilder {
 
     /// User and password for the servers that have the locks. `None` means Redis' default user.
     ///
-    /// Default: those of the URLs; with sentinels none, because those of the URLs are for these.
+    /// Default: the user and the password of the URLs. With sentinels there is no default, because
+    /// the user and the password of the URLs are for the sentinels.
     pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
         self.credentials = Credentials::of(username.map(Into::into), Some(password.into()));
         self
@@ -220,11 +221,12 @@ impl LockClientBuilder {
     /// listen for releases keep their login.
     ///
     /// It may block, fail or panic: the last credentials stay in use, and a failure is logged. The
-    /// next call begins 1 to 10 seconds later. The text of its error must contain no secret. No drop
-    /// waits for it. A connection whose login is refused waits for the next call, up to 2 seconds.
+    /// next call begins 1 to 10 seconds later. The text of its error must contain no secret. No
+    /// drop waits for it. A connection whose login is refused waits for the next call, up to 2
+    /// seconds.
     ///
-    /// Default: none. A password in the URL and [`credentials`](Self::credentials) exclude it; it
-    /// replaces the user of the URL.
+    /// Default: none. A provider replaces the user of the URL. It cannot be used with a password in
+    /// the URL or with [`credentials`](Self::credentials).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -270,8 +270,8 @@ fn no_thread(error: std::io::Error) -> Error {
     Error::NoThread { cause }
 }
 
-/// Starts the thread of the credentials provider, and waits for its first ones.
-/// Without them no request could be sent. A later build may get them, so that error is transient.
+/// Starts the thread of the credentials provider, and waits for the first credentials. Without
+/// credentials no request could be sent. A later build may get them, so that error is transient.
 fn start_provider(
     (provide, provided): (Provide, Arc<Provided>),
     config: &Config,

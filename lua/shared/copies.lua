@@ -1,5 +1,5 @@
--- The names of a request: several copies of it may arrive, and each has a name of its own. The names
--- of the copies whose replies were lost follow that of this copy, with spaces between them.
+-- The names of a request: several copies of it may arrive, and each has a name of its own. The
+-- names of the copies whose replies were lost follow that of this copy, with spaces between them.
 
 -- The name under which one of the copies holds a lock; nil if none does.
 local function held_name(lock, names)

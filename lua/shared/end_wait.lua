@@ -4,8 +4,8 @@
 -- require "kinds"
 -- require "line"
 
--- The client does not wait any more. If it had the first place or was called, and the lock is free, a
--- client of Redisson holds it, or it is a read-write lock, the next client is called: then true.
+-- The client does not wait any more. If it had the first place or was called, and the lock is free,
+-- a client of Redisson holds it, or it is a read-write lock, the next client is called: then true.
 local function end_wait(lock, place, publish)
     if not leave_line(lock, place) then
         return false

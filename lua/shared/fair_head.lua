@@ -38,8 +38,8 @@ end
 
 -- Removes the places at the head of a fair lock's queue that have ended, and if the lock is free,
 -- those of dead clients. Returns the first other place and its end in milliseconds. `channels` is
--- the first part of the channels: a place follows. Without it, the lock is held: clients that listen
--- again before the release keep their places.
+-- the first part of the channels: a place follows. Without it, the lock is held: clients that
+-- listen again before the release keep their places.
 local function fair_head(queue, ends, now, channels, publish)
     while true do
         local head = redis.call('lindex', queue, 0)

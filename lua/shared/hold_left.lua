@@ -1,7 +1,7 @@
 -- require "timeout_key"
 
--- How long the lease of one hold of a reader lasts, in milliseconds; -2 if it has ended; an error if
--- a cluster moves the slot, and the key of the hold may be at the other server. The lock exists.
+-- How long the lease of one hold of a reader lasts, in milliseconds; -2 if it has ended; an error
+-- if a cluster moves the slot, and the key of the hold may be at the other server. The lock exists.
 local function hold_left(lock, reader, hold)
     local key = timeout_key(lock, reader, hold)
     -- pcall: the old server refuses a key that is not there.

@@ -1,14 +1,14 @@
 -- The line of a lock: the clients of this library that wait for it, in their order.
 --
 -- A sorted set of places. A place is the channel on which its client listens. Its score is the time
--- at which the client entered the line, in microseconds; for a reader, half a microsecond more. When
--- the lock becomes free, the first places are called, and then the lock is reserved for them for a
--- moment: for one, or in a later round for more (reserved.lua). The empty member is the mark of the
--- call: the time of the call, as a negative score, so it is before all places. It is removed when
--- one of those that were called has answered.
+-- at which the client entered the line, in microseconds; for a reader, half a microsecond more.
+-- When the lock becomes free, the first places are called, and then the lock is reserved for them
+-- for a moment: for one, or in a later round for more (reserved.lua). The empty member is the mark
+-- of the call: the time of the call, as a negative score, so it is before all places. It is removed
+-- when one of those that were called has answered.
 --
--- A place that begins with ~ is that of a client that may not subscribe. It gets no message, and asks
--- often enough to notice that the lock is reserved for it.
+-- A place that begins with ~ is that of a client that may not subscribe. It gets no message, and
+-- asks often enough to notice that the lock is reserved for it.
 --
 -- pcall: the line decides about the order of clients only. If Redis refuses its key, the clients
 -- wait without a line, and all listen to the channel for releases.
@@ -38,8 +38,8 @@ local function is_among_called(line, place, called)
     return type(rank) == 'number' and rank <= called_together(called)
 end
 
--- Sends the call to a client. Returns how many listen: 0 if it is dead; an error if the user may not
--- publish there.
+-- Sends the call to a client. Returns how many listen: 0 if it is dead; an error if the user may
+-- not publish there.
 local function publish_call(lock, place, publish)
     -- What the line of a semaphore has besides places has no listener.
     if string.find(place, '^[! ]') then
@@ -140,8 +140,8 @@ local function add_place(line, place, score)
     return redis.pcall('zadd', line, score, place) == 1 and redis.call('zrank', line, place) or nil
 end
 
--- The client waits: gives it a place, if it has none. `role` is READER, 0, or nil for a lock without
--- readers. Returns how many places are before its own; nil if there is no line.
+-- The client waits: gives it a place, if it has none. `role` is READER, 0, or nil for a lock
+-- without readers. Returns how many places are before its own; nil if there is no line.
 local function enter_line(lock, place, role)
     local line = line_of(lock)
     local rank = redis.pcall('zrank', line, place)

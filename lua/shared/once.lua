@@ -46,7 +46,8 @@ end
 -- Runs the command in `...`, if there is one, and records and returns this reply. Returns an error
 -- if Redis refuses that, and then nothing is changed.
 local function once(reply, ...)
-    local result = redis.pcall('hset', records, lane, request .. ' ' .. string.format('%.0f', reply))
+    local record = request .. ' ' .. string.format('%.0f', reply)
+    local result = redis.pcall('hset', records, lane, record)
     if type(result) == 'table' then
         return result
     end

@@ -398,7 +398,8 @@ end
 -- And how many places are before this one; nil if it is not there, or the line cannot be used.
 --
 -- If the client that listens to the channel has died, the last one does from now on. If this client
--- has to listen, and does not know it, or has not answered a call, which may be lost, the time is -1.
+-- has to listen, and does not know it, or has not answered a call, which may be lost, the time is
+-- -1.
 local function look_at_permits(lock, free, place, listens, publish)
     local head = head_of(lock)
     if not head then

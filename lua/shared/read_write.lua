@@ -41,9 +41,9 @@ local function no_owner()
     return redis.error_reply('WRONGTYPE lock: a hash whose field is not an owner')
 end
 
--- The writer among these fields, or a reader, and its hold count; nil and an error if there is none,
--- or data of another program beside it: then the third value is true. The field of a writer in a
--- transaction of Redisson has its number after `:write`.
+-- The writer among these fields, or a reader, and its hold count; nil and an error if there is
+-- none, or data of another program beside it: then the third value is true. The field of a writer
+-- in a transaction of Redisson has its number after `:write`.
 local function owner_in(fields, is_writer)
     local owner, held
     for i = 1, #fields, 2 do
@@ -52,7 +52,8 @@ local function owner_in(fields, is_writer)
             if not (is_owner(field) and is_count(count)) then
                 return nil, no_owner(), true
             end
-            if not owner and is_writer == (string.find(field .. ':', ':write:', 1, true) ~= nil) then
+            if not owner
+                and is_writer == (string.find(field .. ':', ':write:', 1, true) ~= nil) then
                 owner, held = field, count
             end
         end
@@ -80,8 +81,8 @@ local function owner_of(lock, is_writer)
     end
 end
 
--- How long the longest lease of this reader lasts, in milliseconds; 0 if all have ended; nil if that
--- is not known: a cluster is moving the slot.
+-- How long the longest lease of this reader lasts, in milliseconds; 0 if all have ended; nil if
+-- that is not known: a cluster is moving the slot.
 local function lease_left(lock, reader, count)
     local longest = 0
     for hold = 1, count do
@@ -99,8 +100,8 @@ end
 --
 -- If there are too many, and none of those that it has looked at lives, removes these and returns
 -- true as second value: the next call looks at others. The third value is one of the readers, if
--- possible one that lives; nil if the hash has data of another program in their place. The fourth is
--- one that lives and is of Redisson, if there is one.
+-- possible one that lives; nil if the hash has data of another program in their place. The fourth
+-- is one that lives and is of Redisson, if there is one.
 local function readers_left(lock)
     local found = redis.pcall('hscan', lock, 0, 'count', MANY)
     if found.err then

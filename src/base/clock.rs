@@ -53,8 +53,8 @@ impl Moment {
         self.since(Self::now())
     }
 
-    /// The time for one of this number of attempts, of which each has an equal share of what is left
-    /// until this moment.
+    /// The time for one of this number of attempts, of which each has an equal share of what is
+    /// left until this moment.
     pub(crate) fn share(self, attempts: usize) -> Duration {
         self.left() / u32::try_from(attempts).unwrap_or(u32::MAX).max(1)
     }

@@ -1,6 +1,6 @@
-//! A list that nearly always has one element: the parts of a lock, their holds, their requests.
+//! A list that nearly always has one element: the locks of one call, their holds, their requests.
 
 use smallvec::SmallVec;
 
-/// Stores one element in place. So a lock of one part needs no allocation for its lists.
+/// Stores one element in place. So a call for one lock needs no allocation for its lists.
 pub(crate) type List<T> = SmallVec<[T; 1]>;

@@ -13,7 +13,8 @@ use crate::lock::{
 };
 use crate::protocol::{FAIR, FENCED, Kind, LOCKS, PERMITS, PLAIN, READ, WRITE};
 
-/// Returns the kinds that [`lock_of_kind`] makes: `reentrant`, `fenced`, `fair`, `read` and `write`.
+/// Returns the kinds that [`lock_of_kind`] makes: `reentrant`, `fenced`, `fair`, `read` and
+/// `write`.
 pub fn lock_kinds() -> impl Iterator<Item = &'static str> {
     LOCKS.into_iter().map(|kind| kind.name)
 }

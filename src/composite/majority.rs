@@ -9,10 +9,10 @@
 //! release.
 //!
 //! The threads of these clients wait for each other in the local queue. A thread takes the tickets
-//! of the servers in one order. If another thread has one of them, it waits for that one, and has no
-//! other ticket meanwhile. So threads do not wait for each other in a circle, and those that want a
-//! lock which a thread holds wait in one queue. A thread that has a majority gives the other tickets
-//! back.
+//! of the servers in one order. If another thread has one of them, it waits for that one, and has
+//! no other ticket meanwhile. So threads do not wait for each other in a circle, and those that
+//! want a lock which a thread holds wait in one queue. A thread that has a majority gives the other
+//! tickets back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -305,8 +305,8 @@ impl Call<'_> {
         cores.map(|core| core.watchdog.delay_shutdown()).collect()
     }
 
-    /// Releases levels that the call does not keep, in the rest of its time. The errors are those of
-    /// locks that are lost, or that are released in the background.
+    /// Releases levels that the call does not keep, in the rest of its time. The errors are those
+    /// of locks that are lost, or that are released in the background.
     fn release(&self, levels: Vec<HeldLock>) {
         let held = Held::Several {
             needed: Needed::All,

@@ -40,8 +40,8 @@ impl Needed {
         }
     }
 
-    /// Sends all of these requests for locks, none of which is sent after `until`. Returns what each
-    /// has brought.
+    /// Sends all of these requests for locks, none of which is sent after `until`. Returns what
+    /// each has brought.
     pub(super) fn ask<'a>(
         self,
         asks: &mut [(Ask<'a>, AcquireOptions)],

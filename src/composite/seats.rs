@@ -1,5 +1,5 @@
-//! The locks of one call that its thread does not hold, and what the call has of each: a ticket, and
-//! then a level or a grant. For a majority also one round of requests.
+//! The locks of one call that its thread does not hold, and what the call has of each: a ticket,
+//! and then a level or a grant. For a majority also one round of requests.
 
 use std::time::Duration;
 

@@ -9,9 +9,9 @@
 //! [`PATIENCE`] it returns what it holds, and only waits for the name that is missing. Each time,
 //! its patience is doubled, so that it gets its names where each wait is long.
 //!
-//! A client of Redisson acquires its names in another order, and holds them while it waits. While it
-//! has the name that is awaited, the call holds its names in any order, for [`BESIDE_REDISSON`] at
-//! first.
+//! A client of Redisson acquires its names in another order, and holds them while it waits. While
+//! it has the name that is awaited, the call holds its names in any order, for [`BESIDE_REDISSON`]
+//! at first.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -205,7 +205,8 @@ fn unshown<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     }
 }
 
-/// YAML makes a text of a number if the type has to be a text.
+/// A value of the wanted type, or of any other. The value is read before its type is chosen:
+/// otherwise YAML makes a text of a number where only a text is possible.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum WantedOrOther<T> {

@@ -1,8 +1,8 @@
 //! A request for a lock: its owner ids, its reply, and what undoes it.
 //!
 //! Each copy of a request has an owner id of its own: otherwise a late copy could acquire the lock
-//! again after the grant was lost, with the owner id of that grant. A request whose reply is not the
-//! expected one is undone, because a copy of it may have acquired the lock.
+//! again after the grant was lost, with the owner id of that grant. A request whose reply is not
+//! the expected one is undone, because a copy of it may have acquired the lock.
 
 use std::time::Duration;
 

@@ -231,7 +231,7 @@ impl ReleaseEnd {
 /// What the operator learns of an unlock.
 enum Report {
     Nothing,
-    /// The outcome in the span of the hold.
+    /// The hold has ended: counts it, and gives its span this outcome.
     Ended(&'static str),
     Lost(LostReason),
     /// The lock of a lost hold was still in Redis.

@@ -200,8 +200,8 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// The same registration: the `LockKey` at the same address, the same filter, and both for calls
-    /// or both for releases.
+    /// The same registration: the `LockKey` at the same address, the same filter, and both for
+    /// calls or both for releases.
     fn is(self, other: Channel<'_>) -> bool {
         std::ptr::eq(self.key, other.key)
             && self.filter == other.filter

@@ -54,9 +54,9 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// # Retries
 ///
 /// Repeat an acquire only after an error that [is transient](Self::is_transient). Never repeat a
-/// function that acquires a lock, works and unlocks: its work may have run. No error of an unlock is
-/// transient, such as [`NotReleased`](Self::NotReleased) and [`Lost`](Self::Lost). But calls in the
-/// work have transient errors: [`extend`](crate::LockGuard::extend),
+/// function that acquires a lock, works and unlocks: its work may have run. No error of an unlock
+/// is transient, such as [`NotReleased`](Self::NotReleased) and [`Lost`](Self::Lost). But calls in
+/// the work have transient errors: [`extend`](crate::LockGuard::extend),
 /// [`confirm`](crate::LockGuard::confirm), [`Condition::wait`](crate::Condition::wait), the acquire
 /// of a nested lock. [`with`](crate::ReentrantLock::with) keeps both apart: after its outer error,
 /// the work has not begun.
@@ -122,8 +122,8 @@ pub enum Error {
     Unavailable {
         /// The name of the lock. Empty in the error of [`ping`](crate::LockClient::ping).
         lock: String,
-        /// The node to which the request was sent. If no connection to it was ever opened, and it is
-        /// in no URL, also the cluster or the sentinels that announce it.
+        /// The node to which the request was sent. If no connection to it was ever opened, and it
+        /// is in no URL, also the cluster or the sentinels that announce it.
         node: String,
         /// How long the call took.
         waited: Duration,

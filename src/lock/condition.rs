@@ -97,8 +97,8 @@ use crate::protocol::Notified;
 /// the places of all waiting threads of a client together. A notification sends one request.
 ///
 /// Redisson has no conditions, so the keys are those of this crate: two sorted sets beside
-/// the key of the lock, with a time to live. A Java process can share the lock, but can neither wait
-/// on its conditions nor notify. A Java client that keeps the lock delays notified threads.
+/// the key of the lock, with a time to live. A Java process can share the lock, but can neither
+/// wait on its conditions nor notify. A Java client that keeps the lock delays notified threads.
 ///
 /// No method panics. In the repository, `cargo run --example bounded_buffer` shows conditions
 /// between processes.

@@ -2,12 +2,12 @@
 
 use super::methods::*;
 
-/// A reentrant lock that clients acquire first come, first served, whichever process they are in.
-/// Made by [`LockClient::fair_lock`](crate::LockClient::fair_lock).
+/// A reentrant lock that clients acquire first come, first served, whichever process a client is
+/// in. Made by [`LockClient::fair_lock`](crate::LockClient::fair_lock).
 ///
 /// Use it to keep the order with threads of Redisson, too. Clients of this crate also get a
 /// [`ReentrantLock`](crate::ReentrantLock) in their order, which [costs](crate::guide::costs) less:
-/// while other clients wait for a fair lock, each of them asks Redis again and again.
+/// while clients wait for a fair lock, each waiting client asks Redis again and again.
 ///
 /// # Order
 ///
@@ -37,7 +37,7 @@ use super::methods::*;
 /// Those of [every method](crate::Lock#errors-of-every-method-that-asks-redis). No method panics.
 ///
 /// Use one kind of lock for one name: a [`ReentrantLock`](crate::ReentrantLock) does not see the
-/// queue of a free lock. While a client of this library holds the name as a plain or fenced lock,
+/// queue of a fair lock. While a client of this library holds the name as a plain or fenced lock,
 /// an acquire fails with [`Error::Config`](crate::Error::Config), and so does an acquire of a plain
 /// or fenced lock while the name is held as a fair lock. For a name that a Java client holds, only
 /// the latter fails, and only while others wait for it in the queue.

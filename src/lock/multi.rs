@@ -18,20 +18,21 @@ use super::methods::*;
 ///
 /// The names of one client that are on one server, in a cluster in one slot, are acquired by one
 /// script call, all or none, and released by another. Those on several servers or in several slots
-/// are requested at once. Some servers, such as ElastiCache Serverless, take at most 3,999 arguments
-/// in a request: there, acquire at most 3,980 names together.
+/// are requested at once. Some servers, such as ElastiCache Serverless, take at most 3,999
+/// arguments in a request: there, acquire at most 3,980 names together.
 ///
-/// If a name is not free, the call waits for that name alone, and then requests the others. While it
-/// waits for a name, it holds only names that are before that one in the order of
+/// If a name is not free, the call waits for that name alone, and then requests the others. While
+/// it waits for a name, it holds only names that are before that one in the order of
 /// [`name`](crate::Lock::name), except beside Redisson: at first for 1.5 s at most, then twice as
 /// long each time, but with a fixed lease at most for half of it. Then it returns them and goes on
 /// with the name that it waits for.
 ///
 /// A call that ends without the lock (false, an error, an interrupt) releases the names that it has
 /// acquired. It does so in the rest of its time, for at most one command timeout. What gets no
-/// reply in that time is released in the background. When a call ends with the lock, every name with
-/// a fixed or limited lease has the whole of it, less the time in which the call waited for the last
-/// replies. Other leases are renewed from the moment on at which the call has got the name.
+/// reply in that time is released in the background. When a call ends with the lock, every name
+/// with a fixed or limited lease has the whole of it, less the time in which the call waited for
+/// the last replies. Other leases are renewed from the moment on at which the call has got the
+/// name.
 ///
 /// There is one wait, one deadline and one interrupt for all names.
 ///
@@ -43,8 +44,9 @@ use super::methods::*;
 /// # No deadlock
 ///
 /// Calls cannot wait for each other in a circle, in whatever order the names are given: all calls
-/// wait in one order. Programs in other languages may use any order, too: while a client of Redisson
-/// has the name that a call waits for, the call holds any others, for a few milliseconds at first.
+/// wait in one order. Programs in other languages may use any order, too: while a client of
+/// Redisson has the name that a call waits for, the call holds any others, for a few milliseconds
+/// at first.
 ///
 /// This does not protect two threads that hold one name each, and then acquire that of the other.
 /// Acquire all names in one call.

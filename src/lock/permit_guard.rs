@@ -58,7 +58,7 @@ pub struct PermitGuard {
 }
 
 impl PermitGuard {
-    /// The guard of a permit, which has one part.
+    /// The guard of one permit.
     pub(super) fn of(name: Arc<str>, permit: HeldLock) -> Self {
         Self {
             id: permit.hold.grant().owner().clone(),

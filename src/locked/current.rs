@@ -133,8 +133,8 @@ impl CurrentLock {
     /// [`LockGuard::lost`](crate::LockGuard::lost).
     ///
     /// It is disconnected when the hold ends: when the outermost function or guard of this thread
-    /// that has this lock releases it. Clones of the channel, each of which gets the message, can be
-    /// used on other threads. If the lock is not held, the channel is disconnected at once.
+    /// that has this lock releases it. Clones of the channel, each of which gets the message, can
+    /// be used on other threads. If the lock is not held, the channel is disconnected at once.
     #[must_use]
     pub fn lost(&self) -> Subscription<LostReason> {
         let held = self.held.upgrade();

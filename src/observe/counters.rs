@@ -196,8 +196,8 @@ impl Counter {
     }
 }
 
-/// Whether a hold is counted. Its begin is not counted after its end: the watchdog may find its loss
-/// before its thread has it.
+/// Whether a hold is counted. Its begin is not counted after its end: the watchdog may find its
+/// loss before its thread has it.
 #[derive(Debug, Default)]
 pub(crate) struct HoldCount(AtomicU8);
 

@@ -49,10 +49,11 @@ fn keys(call: Call, key: &LockKey) -> Call {
 /// How the number of permits changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PermitsChange {
-    /// Sets it, unless the semaphore exists.
+    /// Sets the number of permits, unless the semaphore exists.
     Init(i64),
-    /// Sets it, including the permits that are leased.
+    /// Sets the number of all permits, available and leased.
     Set(i64),
+    /// Adds this number of permits, which may be negative.
     Add(i64),
 }
 

@@ -174,8 +174,8 @@ impl<'q> RequestState<'q> {
         self.call().is_repeatable() || !self.lost_copies.is_ambiguous()
     }
 
-    /// After an attempt without an outcome: prepares the next copy, or ends the request if there
-    /// must be none.
+    /// After an attempt without an outcome: prepares the next copy of the request, or ends the
+    /// request if it must have no further copy.
     pub(super) fn next_step(
         &mut self,
         next_call: impl FnOnce() -> Option<Call>,

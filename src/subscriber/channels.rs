@@ -38,8 +38,8 @@ pub(crate) struct Channels {
     expected: Expected,
 }
 
-/// The names for which the client may be called although no thread listens: the newest thousand of
-/// those for which a thread has listened, or a request had no reply.
+/// The names for which the client may be called although no thread listens: the newest thousand
+/// names for which a thread has listened or a request had no reply.
 #[derive(Debug, Default)]
 struct Expected {
     newer: HashSet<Arc<str>>,
@@ -225,8 +225,8 @@ impl Channels {
         self.unanswered_since
     }
 
-    /// Returns the names and messages of calls that no thread has answered since this moment, and of
-    /// locks that were freed, and forgets them.
+    /// Returns the names and messages of calls that no thread has answered since this moment, and
+    /// of locks that were freed, and forgets them.
     pub(crate) fn take_unanswered(&mut self, since: Moment) -> Vec<(Arc<str>, Arc<str>)> {
         let is_old = |_: &Arc<str>, (called, _): &mut (Moment, Arc<str>)| *called <= since;
         let mut taken = Vec::new();
@@ -296,8 +296,8 @@ impl Channels {
         woken
     }
 
-    /// Keeps a message for which no thread listens, if the client expects it: every program that may
-    /// publish can send others.
+    /// Keeps a message for which no thread listens, if the client expects it: every program that
+    /// may publish can send others.
     fn keep(&mut self, name: &str, text: &str, now: Moment) {
         let is_expected = is_freed(name) || self.expected.contains(name);
         if is_expected && self.unanswered.len() < MOST_KEPT {

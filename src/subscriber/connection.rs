@@ -43,7 +43,8 @@ type OnUnanswered = Box<dyn Fn(&str, &str) + Send + Sync>;
 
 /// What the subscriber thread calls for messages that no waiting thread handles.
 pub(crate) struct Handlers {
-    /// Called with the keys of locks of this client that other clients have freed by `force_unlock`.
+    /// Called with the keys of locks of this client that other clients have freed by
+    /// `force_unlock`.
     pub(crate) freed: OnFreed,
     /// Called with the key of a lock for which the client was called, and its place in the line, if
     /// no thread has answered.

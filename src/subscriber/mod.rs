@@ -120,7 +120,8 @@ impl Subscriber {
     }
 
     /// The client may be called in the line of this lock, in which it has this place, although no
-    /// thread listens for that: it wants several locks, or a late copy of a request enters the line.
+    /// thread listens for that: it wants several locks, or a late copy of a request enters the
+    /// line.
     pub(crate) fn expect_call(&self, key: &LockKey, place: &Arc<str>) {
         if let Some(connection) = self.connection(key) {
             let name = self.call_name(key, place);
@@ -130,8 +131,8 @@ impl Subscriber {
 
     /// Registers `unparker` for this channel. Each message that the filter accepts unparks it. So
     /// does the confirmation of the subscription: earlier messages were missed, so the caller must
-    /// try to acquire the lock then. A thread that has tried after the moment `since`, or tries now,
-    /// needs no earlier message.
+    /// try to acquire the lock then. A thread that has tried after the moment `since`, or tries
+    /// now, needs no earlier message.
     pub(crate) fn listen(
         &self,
         (key, name): (&LockKey, &Arc<str>),

@@ -87,8 +87,8 @@ impl Topology {
     }
 
     /// Asks one server after the other until one of them knows which servers have the locks; `None`
-    /// if all reply that they do not. Each has an equal share of the time, so that one that does not
-    /// reply leaves time for the next.
+    /// if all reply that they do not. Each has an equal share of the time, so that one that does
+    /// not reply leaves time for the next.
     fn ask_each<'a>(
         &'a self,
         known: &'a [Arc<Server>],

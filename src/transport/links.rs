@@ -192,9 +192,9 @@ impl Links {
         shared.ok_or(error)
     }
 
-    /// Opens a link for `requests` requests within `longest`, which replaces those that are doubted.
-    /// A caller that can share another one pauses after a failure. One that is `alone` since this
-    /// moment has the error of the thread for which it waited.
+    /// Opens a link for `requests` requests within `longest`, which replaces those that are
+    /// doubted. A caller that can share another one pauses after a failure. One that is `alone`
+    /// since this moment has the error of the thread for which it waited.
     fn open(
         &self,
         node: &Node,

@@ -242,9 +242,9 @@ impl Node {
         BRIEFLY.max(*self.took.lock() * 4)
     }
 
-    /// Opens a connection to these addresses, and logs in. If there are none, looks up the host's.
-    /// If the server refuses credentials of the program's provider, and that returns again in time,
-    /// logs in once more.
+    /// Opens a connection to one of these addresses, and logs in. Looks up the addresses of the
+    /// host if none are given. If the server refuses the credentials of the program's provider, and
+    /// the provider returns new credentials in time, logs in once more.
     fn open_at(&self, mut addresses: Vec<SocketAddr>, time: Duration) -> RedisResult<Arc<Link>> {
         let until = Moment::now().after(time);
         if addresses.is_empty() {

@@ -51,11 +51,11 @@ pub(crate) struct Reading {
 /// What limits the reads.
 #[derive(Debug, Default)]
 struct ReadLimits {
-    /// The timeout that the system has for reads; zero if it is not set. Setting it is a system
-    /// call, so it is set again only if it would end too late; if it ends too early, the read is
-    /// repeated. So a read that waits for a reply is one system call.
+    /// The timeout that the system has for reads; zero if no timeout is set. Setting a timeout is a
+    /// system call, so it is set again only if the present one would end too late. If that ends too
+    /// early, the read is repeated. So a read that waits for a reply is one system call.
     timeout: Duration,
-    /// The reads after the deadline in this wait.
+    /// How many reads of this wait began after its deadline.
     late: u32,
 }
 

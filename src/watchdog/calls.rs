@@ -67,8 +67,8 @@ impl Drop for ActiveCall<'_> {
         } = self.shared;
         let before = calls.number.fetch_sub(1, Ordering::SeqCst);
         if before == 1 && calls.is_end_announced.load(Ordering::SeqCst) {
-            // The thread sleeps, or has not looked yet, or looks just now. Then it has the mutex, and
-            // without this lock it would begin to sleep after the signal.
+            // The thread sleeps, or has not looked yet, or looks just now. Then it has the mutex,
+            // and without this lock it would begin to sleep after the signal.
             drop(state.lock());
             changed.notify_all();
         }

@@ -177,8 +177,8 @@ impl Watchdog {
     /// Releases in the background what this client may hold, by `call`. Retries until Redis replies
     /// or `until`, when the lease is over. The owner of the call must never be used again.
     ///
-    /// After a shutdown this is certain only within an [active call](Self::delay_shutdown): the thread
-    /// may have ended.
+    /// After a shutdown this is certain only within an [active call](Self::delay_shutdown): the
+    /// thread may have ended.
     pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) -> bool {
         self.shared.release_orphan(Orphan::new(key, call, until))
     }

@@ -157,14 +157,15 @@ impl WatchdogThread {
         })
     }
 
-    /// When the next line is due. None is after a shutdown: the thread then releases what is left.
+    /// When the next line is due. No line is due after a shutdown: the thread then releases what is
+    /// left.
     fn next_look(&self, state: &WatchdogState) -> Option<Moment> {
         let next = self.shared.lines.next();
         (state.phase == Phase::Open && next != Moment::NEVER).then_some(next)
     }
 
-    /// True if the thread has to end. The end after a shutdown is recorded under the mutex under
-    /// which it is decided, so no orphan is queued after it.
+    /// True if the thread has to end. Decides and records the end after a shutdown under one mutex,
+    /// so no orphan is queued after the decision.
     fn is_over(&self, state: &mut WatchdogState) -> bool {
         let is_done = || state.orphans.is_empty() && self.shared.calls.is_empty();
         if state.phase == Phase::Closing && is_done() {

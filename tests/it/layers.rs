@@ -196,6 +196,16 @@ fn no_file_is_too_long() {
     }
 }
 
+/// Rustfmt does not wrap comments. A row of a table is one line.
+#[test]
+fn no_line_is_too_long() {
+    for file in [files("src", "rs"), files("lua", "lua")].concat() {
+        let text = read(&file);
+        let is_long = |line: &&str| line.chars().count() > 100 && !line.contains("| ");
+        assert_eq!(text.lines().find(is_long), None, "{}", file.display());
+    }
+}
+
 /// Every script and every shared file is used. The header of a script states its purpose, arguments
 /// and reply. Of a list of keys or arguments it names `KEYS[i]`, or `KEYS[2i`.
 #[test]

@@ -44,8 +44,8 @@ pub const RANK_STALE: &[Edit] = &[
 /// A reader that waits enters before another one that was called.
 pub const PASSES_CALLED_READER: &[Edit] = &[Edit::new(
     READ_WRITE_ACQUIRE,
-    "return (place ~= '' or not is_reader) and refuse(",
-    "return not is_reader and refuse(",
+    "local waits_for_call = place ~= '' or not is_reader",
+    "local waits_for_call = not is_reader",
 )];
 
 /// The last reader of the library leaves readers of Redisson, and does not call the first place.

@@ -33,8 +33,9 @@ pub(super) struct Acquisition<'a> {
     pub(super) spares_reserved: bool,
     /// While the client has a place in the line.
     pub(super) line_wait: Option<LineWait<'a>>,
-    /// The number of threads that waited here before the first request that was refused, with this
-    /// one. That request may have taken a place, and later threads came after it.
+    /// The number of threads of this process that waited for the lock before the first request that
+    /// was refused, with this thread. That request may have taken a place in the line, and later
+    /// threads came after it.
     pub(super) waiting: Option<usize>,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,

@@ -24,8 +24,8 @@ pub(crate) fn take_without_request(
         return Ok(None);
     }
     let LockCall { lock, budget, .. } = call;
-    // The watchdog has a grant that is taken, so a shutdown ends it. But this thread may end an idle
-    // grant, which it has to release in Redis, so a shutdown waits for that.
+    // The watchdog has a grant that is taken, so a shutdown ends it. But this thread may end an
+    // idle grant, which it has to release in Redis, so a shutdown waits for that.
     let _ending = lock.core.watchdog.delay_shutdown();
     let (hold, is_handed_over) = match claim.take(call.terms, lock.kind) {
         CameWith::Nothing => return Ok(None),

@@ -147,8 +147,8 @@ impl<'a> PermitWait<'a> {
     }
 
     /// Sends a request. `None`: the permits are taken. Else what to wait for. The request keeps the
-    /// place of the client in the line, unless it is the last one, and no other thread of the client
-    /// waits.
+    /// place of the client in the line, unless it is the last one, and no other thread of the
+    /// client waits.
     fn ask(&mut self, place: &Arc<str>) -> Result<Option<PermitRefusal>> {
         let (number, budget) = (self.number, self.budget);
         let (since, _) = self.claim.begin_request();

@@ -33,8 +33,8 @@ pub(in crate::local) trait GrantQueue: fmt::Debug + Send + Sync {
 }
 
 impl GrantState {
-    /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: then it is
-    /// not handed over any more, and its release finds the loss.
+    /// Ends the grant and its holds as lost. `None` if the grant has ended, or if its last hold is
+    /// being unlocked: then the grant is not handed over any more, and its release finds the loss.
     fn lose_all(&mut self, found: LostReason, observer: &Observer) -> Option<Losses> {
         let lost = match self.usage {
             Usage::Ended | Usage::Free => None,

@@ -108,8 +108,8 @@ impl Grant {
             tell(move || {
                 tracing::warn!(
                     lock = &*lock,
-                    "a thread ended without unlocking this lock: it is not renewed, and ends with its \
-                     lease; use a guard (`acquire`), or call `unlock` on every path"
+                    "a thread ended without unlocking this lock: it is not renewed, and ends with \
+                     its lease; use a guard (`acquire`), or call `unlock` on every path"
                 );
             });
         }

@@ -54,7 +54,8 @@ pub(super) enum Ticket {
         /// the ticket before it: when the first of them was sent.
         unanswered_since: Option<Moment>,
     },
-    /// The thread of this hold has it. The hold may have [just ended](Entry::is_given_back).
+    /// The thread of this hold has the ticket. The hold may have [just
+    /// ended](Entry::is_given_back).
     Holds(Arc<Hold>),
 }
 

@@ -91,8 +91,8 @@ impl LocalQueue {
 }
 
 impl Locks {
-    /// Passes on a hold that was handed over to a thread that does not use it. Without a thread that
-    /// waits, the watchdog releases its grant, which is returned.
+    /// Passes on a hold that was handed over to a thread that does not use it. Without a thread
+    /// that waits, the watchdog releases its grant, which is returned.
     pub(super) fn pass_on_or_make_idle(&mut self, hold: &Arc<Hold>) -> Option<Arc<Grant>> {
         if hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Unlocked::Last {
             self.hand_over(hold);

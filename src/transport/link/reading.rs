@@ -28,8 +28,8 @@ impl Link {
             if self.read_once(&mut input, deadline).is_err() {
                 return;
             }
-            // By one error reply that no request awaits, a server says why it closes the connection.
-            // The end of the connection is read next.
+            // By one error reply that no request awaits, a server says why it closes the
+            // connection. The end of the connection is read next.
             let is_error = input.pushes.len() == 1 && input.pushes[0].is_err();
             let is_unexpected = !input.pushes.is_empty() && !is_error;
             input.pushes.clear();
@@ -177,7 +177,7 @@ impl Link {
         }
     }
 
-    /// For a wait for several links.
+    /// The socket, for a `poll` over several links.
     pub(super) fn polled(&self) -> PollFd<'_> {
         self.socket.polled()
     }

@@ -123,8 +123,8 @@ fn yield_processor(state: &mut MutexGuard<'_, LinkState>) {
     state.is_yield_long = !pause.is_zero();
 }
 
-/// How long no thread yields after a yield of this length, while which threads have sent or woken
-/// others this often.
+/// How long no thread yields after a yield of this length, during which threads have sent requests
+/// or woken other threads this often.
 fn pause_after(took: Duration, work: u64) -> Duration {
     let work = u32::try_from(work).unwrap_or(u32::MAX);
     match took > WORTH.saturating_add(WORTH_OF_WORK.saturating_mul(work)) {
