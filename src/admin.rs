@@ -195,7 +195,7 @@ impl LockKeys {
         Self {
             key: key.key().to_string(),
             channel: key.channel().to_string(),
-            last_token: key.last_token(),
+            last_token: key.last_token_key(),
             line: match key.key().contains('{') {
                 true => format!("leasehold_line::{}", key.key()),
                 false => key.prefixed("leasehold_line"),

@@ -140,15 +140,15 @@ impl LockKey {
     }
 
     /// The key that has the owners of what is held: the lock, or the leases of a semaphore.
-    pub(crate) fn owners(&self) -> Cow<'_, str> {
+    pub(crate) fn owners_key(&self) -> Cow<'_, str> {
         match self.0.family {
-            Family::Semaphore => self.leases().into(),
+            Family::Semaphore => self.leases_key().into(),
             _ => (&*self.0.key).into(),
         }
     }
 
     /// The key of the lock's last fencing token.
-    pub(crate) fn last_token(&self) -> String {
+    pub(crate) fn last_token_key(&self) -> String {
         self.prefixed("redisson_lock_token")
     }
 
@@ -161,7 +161,7 @@ impl LockKey {
     }
 
     /// The key of the leases of a semaphore's permits.
-    pub(crate) fn leases(&self) -> String {
+    pub(crate) fn leases_key(&self) -> String {
         self.suffixed("timeout")
     }
 
@@ -252,7 +252,7 @@ mod tests {
             let key = LockKey::new("", name);
             assert_eq!(&**key.channel(), channel);
             let token = channel.replace("lock__channel", "lock_token");
-            assert_eq!(key.last_token(), token);
+            assert_eq!(key.last_token_key(), token);
         }
     }
 
@@ -311,7 +311,7 @@ mod tests {
         for name in ["order:pay", "{order}:pay", "x{order}", "größe"] {
             let key = LockKey::new("", name);
             assert!(key.check_one_slot().is_ok(), "{name}");
-            assert_eq!(slot(&key.last_token()), key.slot(), "{name}");
+            assert_eq!(slot(&key.last_token_key()), key.slot(), "{name}");
         }
         for name in ["a}b", "a{b", "{}x"] {
             assert!(LockKey::new("", name).check_one_slot().is_err(), "{name}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::held::Held;
 use super::levels::{self, Own};
 use super::needed::{Needed, distinct};
-use super::{Call, Composite, Missing, majority, several};
+use super::{Composite, CompositeCall, Missing, majority, several};
 use crate::base::interrupt::Interrupt;
 use crate::engine::{HeldLock, end_wait};
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ impl Composite {
             .reporting(self.name(), long_wait);
         distinct(self.cores()).for_each(|core| budget.end_at_shutdown(&core.shutdown));
         budget.share_grace();
-        let call = Call {
+        let call = CompositeCall {
             composite: self,
             core,
             budget: &budget,
@@ -56,11 +56,11 @@ impl Composite {
     }
 }
 
-impl Call<'_> {
+impl CompositeCall<'_> {
     /// Acquires the locks that this thread does not hold, and a further level of the others; `None`
     /// if the budget ends first.
     fn acquire(self, lease: Lease) -> Result<Option<Vec<HeldLock>>> {
-        let Call {
+        let CompositeCall {
             composite, budget, ..
         } = self;
         budget.check_interrupt(composite.name())?;

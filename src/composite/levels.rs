@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::held::extend;
 use super::needed::combine;
-use super::{Call, Composite};
+use super::{Composite, CompositeCall};
 use crate::engine::{HeldLock, SingleLock, check_tokens, push_level};
 use crate::error::Result;
 use crate::lease::Terms;
@@ -34,7 +34,7 @@ pub(super) fn check(composite: &Composite, own: &mut Vec<Own<'_>>, needed: usize
 /// Adds a level to each of these holds, of which `needed` are needed, and puts it into `held`, also
 /// if they are too few. Redis is asked only for those whose lease has to be longer.
 pub(super) fn add(
-    call: Call<'_>,
+    call: CompositeCall<'_>,
     own: Vec<Own<'_>>,
     needed: usize,
     held: &mut Vec<HeldLock>,
@@ -49,7 +49,7 @@ pub(super) fn add(
 }
 
 /// Extends the leases that do not cover the new levels.
-fn extend_short(call: Call<'_>, own: &[Own<'_>]) -> Result<()> {
+fn extend_short(call: CompositeCall<'_>, own: &[Own<'_>]) -> Result<()> {
     let short = own.iter().filter(|own| !own.hold.covers(own.terms));
     let level = |own: &Own<'_>| HeldLock::first(&own.lock.core, Arc::clone(&own.hold));
     let levels: Vec<(HeldLock, u64)> = short.map(|own| (level(own), own.terms.millis)).collect();

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::quorum::Quorum;
 use super::seats::{HeldAt, Seats};
-use super::{Call, Missing};
+use super::{CompositeCall, Missing};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
 use crate::engine::{Channel, HeldLock, SingleLock, Wait, repeat_until_done};
@@ -47,7 +47,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 /// What the rounds of one acquisition know of the earlier ones.
 struct Rounds<'a> {
-    call: Call<'a>,
+    call: CompositeCall<'a>,
     wait: Wait<'a>,
     pauses: Backoff,
     retries: Backoff,
@@ -67,7 +67,10 @@ struct Rounds<'a> {
 
 /// Acquires a majority of these servers, at which the thread does not hold the lock; `None` if the
 /// budget ends first.
-pub(super) fn acquire(call: Call<'_>, missing: &[Missing<'_>]) -> Result<Option<Vec<HeldLock>>> {
+pub(super) fn acquire(
+    call: CompositeCall<'_>,
+    missing: &[Missing<'_>],
+) -> Result<Option<Vec<HeldLock>>> {
     let mut seats = Seats::new(call, missing, 0..missing.len());
     let has_tickets = seats.take_tickets();
     if !matches!(has_tickets, Ok(true)) {
@@ -93,7 +96,7 @@ pub(super) fn acquire(call: Call<'_>, missing: &[Missing<'_>]) -> Result<Option<
 }
 
 impl<'a> Rounds<'a> {
-    fn new(call: Call<'a>) -> Self {
+    fn new(call: CompositeCall<'a>) -> Self {
         let budget = call.budget;
         Self {
             wait: Wait::new(budget, Backoff::new(POLL, POLL)),
@@ -110,7 +113,7 @@ impl<'a> Rounds<'a> {
 
     /// Requests the lock until a majority grants it, or the budget ends: then false.
     fn run(&mut self, seats: &mut Seats<'a>) -> Result<bool> {
-        let Call {
+        let CompositeCall {
             composite, budget, ..
         } = self.call;
         budget.check_interrupt(composite.name())?;
@@ -120,7 +123,7 @@ impl<'a> Rounds<'a> {
 
     /// Requests the lock once. Waits for the next round if there is no decision: then `None`.
     fn round(&mut self, seats: &mut Seats<'a>) -> Result<Option<bool>> {
-        let Call {
+        let CompositeCall {
             composite, budget, ..
         } = self.call;
         if !seats.take_tickets()? {

@@ -63,14 +63,14 @@ struct Missing<'a> {
 
 /// One call that acquires a composite.
 #[derive(Clone, Copy)]
-struct Call<'a> {
+struct CompositeCall<'a> {
     composite: &'a Composite,
     /// The client whose timeouts set the deadlines of the call.
     core: &'a Core,
     budget: &'a CallBudget<'a>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> CompositeCall<'a> {
     /// The part of the call that acquires one of the `missing` locks.
     fn part(self, missing: &'a [Missing<'a>], at: usize) -> LockCall<'a> {
         let next = missing
@@ -298,7 +298,7 @@ impl Composite {
     }
 }
 
-impl Call<'_> {
+impl CompositeCall<'_> {
     /// Makes shutdowns of the clients wait for this call.
     fn begin(&self) -> Vec<ActiveCall<'_>> {
         let cores = distinct(self.composite.cores());

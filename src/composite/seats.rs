@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::grouped::{GrantRequest, request_each};
 use super::needed::Needed;
-use super::{Call, Missing};
+use super::{CompositeCall, Missing};
 use crate::base::clock::Moment;
 use crate::engine::{
     Answer, Ask, HeldLock, LockCall, SingleLock, Wait, give_up, keep, no_reply,
@@ -17,7 +17,7 @@ use crate::protocol::AcquireOptions;
 
 /// The locks of one call that its thread does not hold.
 pub(super) struct Seats<'a> {
-    pub(super) call: Call<'a>,
+    pub(super) call: CompositeCall<'a>,
     pub(super) seats: Vec<Seat<'a>>,
 }
 
@@ -85,7 +85,7 @@ impl Seat<'_> {
 impl<'a> Seats<'a> {
     /// The `missing` locks with these indices, before any ticket is taken.
     pub(super) fn new(
-        call: Call<'a>,
+        call: CompositeCall<'a>,
         missing: &'a [Missing<'a>],
         indices: impl Iterator<Item = usize>,
     ) -> Self {
@@ -255,7 +255,7 @@ impl<'a> Seats<'a> {
         if releases.is_empty() {
             return;
         }
-        let Call { core, budget, .. } = self.call;
+        let CompositeCall { core, budget, .. } = self.call;
         let budget = budget.remaining(core.command_timeout);
         let replies = request_each(&releases, Needed::All, &budget);
         for ((release, reply), lease_ends) in releases.into_iter().zip(replies).zip(ends) {

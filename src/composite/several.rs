@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::held::{Held, extend};
 use super::needed::Needed;
 use super::together::{HeldName, Owner, Refused, Together, ask};
-use super::{Call, Missing};
+use super::{CompositeCall, Missing};
 use crate::base::backoff::jitter;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -41,7 +41,7 @@ const BESIDE_REDISSON: Duration = Duration::from_millis(4);
 
 /// One call that acquires several names.
 struct Several<'a> {
-    call: Call<'a>,
+    call: CompositeCall<'a>,
     missing: &'a [Missing<'a>],
     /// The action that gives way takes them out.
     held: Rc<RefCell<Vec<HeldName>>>,
@@ -50,7 +50,10 @@ struct Several<'a> {
 }
 
 /// Acquires these names, which the thread does not hold; `None` if the budget ends first.
-pub(super) fn acquire(call: Call<'_>, missing: &[Missing<'_>]) -> Result<Option<Vec<HeldLock>>> {
+pub(super) fn acquire(
+    call: CompositeCall<'_>,
+    missing: &[Missing<'_>],
+) -> Result<Option<Vec<HeldLock>>> {
     let mut several = Several {
         call,
         missing,
@@ -72,7 +75,7 @@ pub(super) fn acquire(call: Call<'_>, missing: &[Missing<'_>]) -> Result<Option<
 impl Several<'_> {
     /// Acquires the names. False if the wait ends first.
     fn run(&mut self) -> Result<bool> {
-        let Call {
+        let CompositeCall {
             composite, budget, ..
         } = self.call;
         loop {
@@ -124,7 +127,7 @@ impl Several<'_> {
         if owner != Owner::Redisson {
             self.give_back(|(other, _)| *other > at);
         }
-        let Call { budget, .. } = self.call;
+        let CompositeCall { budget, .. } = self.call;
         let holds_some = !self.held.borrow().is_empty();
         if holds_some {
             let held = Rc::clone(&self.held);

@@ -6,7 +6,7 @@
 use super::grouped::group;
 use super::needed::Needed;
 use super::seats::{Seat, Seats};
-use super::{Call, Missing};
+use super::{CompositeCall, Missing};
 use crate::base::clock::Moment;
 use crate::engine::{Answer, Ask, HeldLock, LockCall, Refusal, SingleLock};
 use crate::error::Result;
@@ -67,7 +67,7 @@ impl Owner {
 
 /// Requests those of the `missing` names with these indices.
 pub(super) fn ask<'a>(
-    call: Call<'a>,
+    call: CompositeCall<'a>,
     missing: &'a [Missing<'a>],
     rest: &[usize],
 ) -> Result<Together> {
@@ -111,7 +111,7 @@ pub(super) fn ask<'a>(
 /// Requests these names from Redis. Adds those that are refused. The call holds no other names if
 /// these `are_all`.
 fn request(seats: &mut Seats<'_>, are_all: bool, refused: &mut Vec<Refused>) -> Result<()> {
-    let Call { core, budget, .. } = seats.call;
+    let CompositeCall { core, budget, .. } = seats.call;
     let seats = &mut seats.seats;
     let locks = seats.iter().map(|seat| seat.part.lock);
     let mut groups = group(locks.map(|lock| (&lock.core, &lock.key)), |one, _| {

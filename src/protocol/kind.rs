@@ -23,9 +23,10 @@ pub(crate) struct Kind {
     /// Several threads of a client hold the lock at the same time, and may share a grant. Locks of
     /// the same id whose holds are not shared exclude them.
     pub(crate) is_shared: bool,
-    /// A hold keeps all other owners from the lock. Otherwise several threads of a client can have
-    /// holds at the same time, and each hold has a grant of its own.
-    pub(crate) is_exclusive: bool,
+    /// A thread needs the ticket of the lock for each request, and its hold is its own. Otherwise
+    /// threads need a ticket only to wait, several threads of a client can have holds at the same
+    /// time, each with a grant of its own, and no hold belongs to a thread.
+    pub(crate) has_ticket: bool,
     /// One call can acquire several locks of this kind, all of them or none.
     pub(crate) is_joinable: bool,
     /// Each hold has a fencing token.
@@ -84,7 +85,7 @@ impl Kind {
         if self.has_tokens {
             call = keys
                 .iter()
-                .fold(call, |call, key| call.key(&key.last_token()));
+                .fold(call, |call, key| call.key(&key.last_token_key()));
         }
         let call = call
             .arg((self.written)(owner))
@@ -126,7 +127,7 @@ impl Kind {
         count: Option<u32>,
     ) -> Call {
         let call = Call::new(self.to_renew)
-            .key(&key.owners())
+            .key(&key.owners_key())
             .arg((self.written)(owner))
             .arg(millis.to_string());
         match self.largest_count {

@@ -16,7 +16,7 @@ use crate::script::{self, Call};
 pub(crate) static PERMITS: Kind = Kind {
     name: "leased_semaphore",
     family: Family::Semaphore,
-    is_exclusive: false,
+    has_ticket: false,
     is_joinable: false,
     to_acquire: &script::PERMIT_ACQUIRE,
     to_release: &script::PERMIT_RELEASE,
@@ -43,7 +43,7 @@ fn bytes(ids: &OwnerId) -> Vec<u8> {
 }
 
 fn keys(call: Call, key: &LockKey) -> Call {
-    call.key(key.key()).key(&key.leases())
+    call.key(key.key()).key(&key.leases_key())
 }
 
 /// How the number of permits changes.

@@ -9,7 +9,7 @@ pub(crate) static PLAIN: Kind = Kind {
     name: "reentrant",
     family: Family::Lock,
     is_shared: false,
-    is_exclusive: true,
+    has_ticket: true,
     is_joinable: true,
     has_tokens: false,
     has_line: true,

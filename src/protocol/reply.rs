@@ -167,8 +167,8 @@ pub(crate) fn other_use<'k>(
         "kind" => return Some((lock, OtherUse::OtherKind(what.into()))),
         // The text has the key.
         "condition" | "records" => return Some((lock, OtherUse::OtherType(what.into()))),
-        "token" => format!("token key {:?}", lock.last_token()),
-        "leases" => format!("key {:?}", lock.leases()),
+        "token" => format!("token key {:?}", lock.last_token_key()),
+        "leases" => format!("key {:?}", lock.leases_key()),
         "lock" => format!("key {:?}", lock.key()),
         _ => return Some((first, OtherUse::OtherType(of_command(first)))),
     };

@@ -41,7 +41,7 @@ pub(super) struct Attempt<'r, 'q> {
     pub(super) majority: Option<usize>,
     /// Replies that are still missing then are not waited for any longer: others are enough.
     pub(super) late_after: Moment,
-    /// The call of a further copy of the request at this place, if it is another call.
+    /// The call of a further copy of the request at this index, if it is another call.
     next_call: &'r mut dyn FnMut(usize) -> Option<Call>,
 }
 
@@ -112,7 +112,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// Waits for a reply, at most until each exchange [ends](Self::ends).
     fn wait(&self) {
         if let [one] = &*self.open {
-            let timeout = self.client(one.places[0]).command_timeout;
+            let timeout = self.client(one.indices[0]).command_timeout;
             one.sent.wait(self.late_after.min(self.until), timeout);
             return;
         }
@@ -129,59 +129,59 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// the attempt, or after a command timeout in which nothing arrives. A server that replies to
     /// other requests first is given its time.
     fn ends(&self, exchange: &Exchange) -> Moment {
-        let timeout = self.client(exchange.places[0]).command_timeout;
+        let timeout = self.client(exchange.indices[0]).command_timeout;
         let unanswered = exchange.sent.link.unanswered_since().after(timeout);
         unanswered.min(self.late_after).min(self.until)
     }
 
-    pub(super) fn client(&self, place: usize) -> &'q RedisClient {
-        self.requests[place].request.client
+    pub(super) fn client(&self, index: usize) -> &'q RedisClient {
+        self.requests[index].request.client
     }
 
     /// Evaluates what has come of an exchange.
     pub(super) fn finish(&mut self, exchange: &Exchange) {
         let outcomes = exchange.sent.pending.outcomes();
         let mut failure: Option<RedisError> = None;
-        for (index, outcome) in outcomes.into_iter().enumerate() {
-            let place = exchange.places[index];
+        for (nth, outcome) in outcomes.into_iter().enumerate() {
+            let index = exchange.indices[nth];
             match outcome {
                 Some(Outcome::Replied(Ok(reply), at)) => {
                     exchange.replied(at);
-                    let request = &mut self.requests[place];
+                    let request = &mut self.requests[index];
                     request.lost_copies.reached(&exchange.server);
                     request.outcome = Some(Ok((reply, exchange.sent.sent_at)));
                 }
                 Some(Outcome::Replied(Err(error), at)) if RetryAction::is_refusal(&error) => {
                     exchange.replied(at);
-                    self.refused(exchange, place, error);
+                    self.refused(exchange, index, error);
                 }
                 // A proxy could not get the reply of the server.
                 Some(Outcome::Replied(Err(error), _)) => {
                     exchange.server.unanswered(exchange.sent.sent_at);
-                    self.lost(exchange, place, Some(exchange.sent.copy(index)), error);
+                    self.lost(exchange, index, Some(exchange.sent.copy(nth)), error);
                 }
                 lost => {
-                    let copy = lost.is_none().then(|| exchange.sent.copy(index));
+                    let copy = lost.is_none().then(|| exchange.sent.copy(nth));
                     let error = failure.get_or_insert_with(|| match lost {
                         Some(Outcome::Broken(error)) => exchange.broke(error),
                         _ => self.timed_out(exchange),
                     });
                     let error = error.clone();
-                    self.lost(exchange, place, copy, error);
+                    self.lost(exchange, index, copy, error);
                 }
             }
         }
     }
 
     /// An error reply: the request is not executed, and not under way any more.
-    fn refused(&mut self, exchange: &Exchange, place: usize, error: RedisError) {
+    fn refused(&mut self, exchange: &Exchange, index: usize, error: RedisError) {
         let action = RetryAction::on(&error);
         if !action.keeps_connection() {
             exchange.sent.link.retire();
         }
         let server = &exchange.server;
         server.failed(&error, true, exchange.sent.sent_at);
-        let state = &mut self.requests[place];
+        let state = &mut self.requests[index];
         let sends_source = action == RetryAction::SendSource && !state.by_source;
         let redirect = match action {
             RetryAction::Redirect => {
@@ -200,15 +200,15 @@ impl<'r, 'q> Attempt<'r, 'q> {
             true => io::Error::from(io::ErrorKind::TimedOut).into(),
             false => error,
         };
-        self.fail(place, Failure::Redis(error));
-        self.requests[place].redirect = redirect;
+        self.fail(index, Failure::Redis(error));
+        self.requests[index].redirect = redirect;
     }
 
     /// The time for the replies of an exchange is over.
     fn timed_out(&self, exchange: &Exchange) -> RedisError {
         let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
         let unanswered = Moment::now().since(exchange.sent.link.unanswered_since());
-        let timeout = self.client(exchange.places[0]).command_timeout;
+        let timeout = self.client(exchange.indices[0]).command_timeout;
         // A call with little time left says nothing of the server, nor does a server that replies
         // to other requests first, or whose reply no thread has read yet.
         let is_late = unanswered >= BRIEFLY.min(timeout);
@@ -228,19 +228,19 @@ impl<'r, 'q> Attempt<'r, 'q> {
     fn lost(
         &mut self,
         exchange: &Exchange,
-        place: usize,
+        index: usize,
         copy: Option<SentCopy>,
         error: RedisError,
     ) {
-        let request = &mut self.requests[place];
+        let request = &mut self.requests[index];
         let call = request.call().clone();
         let is_broken = copy.is_none() && !error.is_timeout();
         let copy = copy.map(|copy| (copy, &call));
         request.lost_copies.lost(&exchange.server, copy);
         let is_stale = is_broken && exchange.sent.link.is_established();
-        self.fail(place, Failure::Redis(error));
+        self.fail(index, Failure::Redis(error));
         // The watchdog repeats its requests itself, soon.
-        let request = &mut self.requests[place];
+        let request = &mut self.requests[index];
         let is_first = !request.is_resent && request.is_repeatable();
         if is_stale && is_first && self.purpose == Purpose::Caller {
             request.is_resent = true;
@@ -254,10 +254,10 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// cut while it was idle. So a server that does not reply delays only its own requests.
     fn send_again(&mut self) {
         let mut groups = List::new();
-        for place in 0..self.requests.len() {
-            if let Some(server) = self.server_of_next_copy(place) {
-                self.requests[place].outcome = None;
-                add(&mut groups, place, server);
+        for index in 0..self.requests.len() {
+            if let Some(server) = self.server_of_next_copy(index) {
+                self.requests[index].outcome = None;
+                add(&mut groups, index, server);
             }
         }
         if !groups.is_empty() {
@@ -266,8 +266,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
     }
 
     /// The server to which this request is sent again now, if it is.
-    pub(super) fn server_of_next_copy(&mut self, place: usize) -> Option<Arc<Server>> {
-        let request = &mut self.requests[place];
+    pub(super) fn server_of_next_copy(&mut self, index: usize) -> Option<Arc<Server>> {
+        let request = &mut self.requests[index];
         if !matches!(request.outcome, Some(Err(_))) || self.until.is_past() {
             return None;
         }
@@ -280,15 +280,15 @@ impl<'r, 'q> Attempt<'r, 'q> {
         request.redirections += 1;
         if request.redirections == REDIRECTIONS {
             let cause = "too many MOVED or ASK redirects";
-            self.fail(place, Failure::NotSent(cause.into()));
+            self.fail(index, Failure::NotSent(cause.into()));
             return None;
         }
-        request.replace_call(|| (self.next_call)(place));
+        request.replace_call(|| (self.next_call)(index));
         Some(server)
     }
 
-    pub(super) fn fail(&mut self, place: usize, failure: Failure) {
-        let request = &mut self.requests[place];
+    pub(super) fn fail(&mut self, index: usize, failure: Failure) {
+        let request = &mut self.requests[index];
         request.redirect = None;
         request.outcome = Some(Err(failure));
     }

@@ -118,9 +118,9 @@ fn repeat(
             break;
         }
         budget.park(backoff.next().min(until().left()));
-        for (place, state) in states.iter_mut().enumerate() {
+        for (index, state) in states.iter_mut().enumerate() {
             if state.outcome.is_none() {
-                state.next_step(|| next_call(place), budget);
+                state.next_step(|| next_call(index), budget);
             }
         }
     }

@@ -81,10 +81,13 @@ impl Attempt<'_, '_> {
     fn confirm(&mut self, server: Arc<Server>, wanted: u32, time: Duration) -> Option<u32> {
         let client = self.client(0);
         let pool_timeout = client.connect_timeout.min(self.until.left());
-        let own = server.exclusive.get(pool_timeout).map_err(|error| {
-            let in_use = || Failure::NotSent("all replica_connections are in use".into());
-            self.fail(0, error.map_or_else(in_use, Failure::Redis));
-        });
+        let own = server
+            .blocking_connections
+            .get(pool_timeout)
+            .map_err(|error| {
+                let in_use = || Failure::NotSent("all replica_connections are in use".into());
+                self.fail(0, error.map_or_else(in_use, Failure::Redis));
+            });
         let own = own.ok()?;
         // The rest of the time is for the replies, and for the release if there are too few.
         let time = time.min(self.until.left() * 3 / 4);

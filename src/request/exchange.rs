@@ -15,7 +15,7 @@ pub(super) struct Exchange {
     pub(super) server: Arc<Server>,
     pub(super) sent: Sent,
     /// Their indices among the requests of the call.
-    pub(super) places: List<usize>,
+    pub(super) indices: List<usize>,
 }
 
 impl Exchange {
@@ -24,7 +24,7 @@ impl Exchange {
         Self {
             server,
             sent,
-            places: List::from_buf([0]),
+            indices: List::from_buf([0]),
         }
     }
 
@@ -47,16 +47,16 @@ impl Exchange {
 
 /// Requests of one client to one server.
 pub(super) struct Group {
-    pub(super) places: List<usize>,
+    pub(super) indices: List<usize>,
     pub(super) server: Arc<Server>,
 }
 
-pub(super) fn add(groups: &mut List<Group>, place: usize, server: Arc<Server>) {
+pub(super) fn add(groups: &mut List<Group>, index: usize, server: Arc<Server>) {
     let mut known = groups.iter_mut();
     match known.find(|group| Arc::ptr_eq(&group.server, &server)) {
-        Some(group) => group.places.push(place),
+        Some(group) => group.indices.push(index),
         None => groups.push(Group {
-            places: List::from_buf([place]),
+            indices: List::from_buf([index]),
             server,
         }),
     }

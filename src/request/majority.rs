@@ -85,7 +85,7 @@ impl Attempt<'_, '_> {
     /// enough: they have as much time again, or as long as they usually take.
     fn end_of_graces(&self) -> Moment {
         let graces = self.open.iter().map(|exchange| {
-            let unknown = self.client(exchange.places[0]).command_timeout / 4;
+            let unknown = self.client(exchange.indices[0]).command_timeout / 4;
             exchange.server.health.grace(unknown)
         });
         let now = Moment::now();
@@ -93,8 +93,8 @@ impl Attempt<'_, '_> {
     }
 
     /// The time to look up or to connect a server that is not needed.
-    pub(super) fn grace_to_reach(&self, place: usize) -> Duration {
-        let (client, lock) = (self.client(place), self.requests[place].request.lock);
+    pub(super) fn grace_to_reach(&self, index: usize) -> Duration {
+        let (client, lock) = (self.client(index), self.requests[index].request.lock);
         let unknown = client.command_timeout / 4;
         client
             .health(lock, |health| health.grace(unknown))

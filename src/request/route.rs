@@ -15,24 +15,24 @@ impl Attempt<'_, '_> {
     pub(super) fn groups(&mut self) -> (List<Group>, List<usize>) {
         let mut groups = List::new();
         let mut unknown = List::new();
-        for place in 0..self.requests.len() {
+        for index in 0..self.requests.len() {
             let mut open = self.open.iter();
-            let is_open = open.any(|exchange| exchange.places.contains(&place));
-            if self.requests[place].outcome.is_some() || is_open {
+            let is_open = open.any(|exchange| exchange.indices.contains(&index));
+            if self.requests[index].outcome.is_some() || is_open {
                 continue;
             }
-            match self.known(place) {
-                Ok(Some(server)) => add(&mut groups, place, server),
-                Ok(None) => unknown.push(place),
-                Err(failure) => self.fail(place, failure),
+            match self.known(index) {
+                Ok(Some(server)) => add(&mut groups, index, server),
+                Ok(None) => unknown.push(index),
+                Err(failure) => self.fail(index, failure),
             }
         }
         (groups, unknown)
     }
 
     /// The server that a request goes to, if it is known.
-    fn known(&self, place: usize) -> Result<Option<Arc<Server>>, Failure> {
-        let state = &self.requests[place];
+    fn known(&self, index: usize) -> Result<Option<Arc<Server>>, Failure> {
+        let state = &self.requests[index];
         let Request { client, lock, .. } = state.request;
         if let Some(to) = &state.redirect {
             return Ok(Some(Arc::clone(&to.server)));
@@ -44,30 +44,30 @@ impl Attempt<'_, '_> {
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
     pub(super) fn look_up(&mut self, mut unknown: List<usize>, groups: &mut List<Group>) {
-        unknown.sort_by_key(|&place| std::ptr::from_ref(self.client(place)));
+        unknown.sort_by_key(|&index| std::ptr::from_ref(self.client(index)));
         let mut failed: Vec<(*const RedisClient, String)> = Vec::new();
-        for (tried, &place) in unknown.iter().enumerate() {
-            let (client, lock) = (self.client(place), self.requests[place].request.lock);
+        for (tried, &index) in unknown.iter().enumerate() {
+            let (client, lock) = (self.client(index), self.requests[index].request.lock);
             let known = failed.iter().find(|(of, _)| std::ptr::eq(*of, client));
             if let Some((_, cause)) = known {
                 let cause = cause.clone().into();
-                self.fail(place, Failure::NotSent(cause));
+                self.fail(index, Failure::NotSent(cause));
                 continue;
             }
             let is_same =
                 |&one: &usize, &other: &usize| std::ptr::eq(self.client(one), self.client(other));
             let untried = unknown[tried..].chunk_by(is_same).count();
-            let ready = groups.iter().map(|group| group.places.len()).sum();
-            let time = self.time_to_reach(place, client.connect_timeout, untried, ready);
+            let ready = groups.iter().map(|group| group.indices.len()).sum();
+            let time = self.time_to_reach(index, client.connect_timeout, untried, ready);
             match client.topology.server(lock, time) {
-                Ok(server) => add(groups, place, server),
+                Ok(server) => add(groups, index, server),
                 Err(error) => {
                     failed.push((client, error.to_string()));
                     let failure = Failure::of_route(lock.name(), error);
                     if matches!(failure, Failure::NotSent(_)) {
                         client.unanswered(lock, self.began);
                     }
-                    self.fail(place, failure);
+                    self.fail(index, failure);
                 }
             }
         }

@@ -29,10 +29,14 @@ impl Attempt<'_, '_> {
         unopened.sort_by_cached_key(|group: &Group| group.server.health.is_unresponsive());
         let count = unopened.len();
         for (tried, group) in unopened.into_iter().enumerate() {
-            let ready = self.open.iter().map(|exchange| exchange.places.len()).sum();
-            let longest = self.client(group.places[0]).connect_timeout;
-            let time = self.time_to_reach(group.places[0], longest, count - tried, ready);
-            let requests = group.places.len();
+            let ready = self
+                .open
+                .iter()
+                .map(|exchange| exchange.indices.len())
+                .sum();
+            let longest = self.client(group.indices[0]).connect_timeout;
+            let time = self.time_to_reach(group.indices[0], longest, count - tried, ready);
+            let requests = group.indices.len();
             let failure = match group.server.link(self.purpose, requests, time) {
                 Ok(link) if !self.until.is_past() => {
                     self.send_group(group, &link);
@@ -48,8 +52,8 @@ impl Attempt<'_, '_> {
                     failure
                 }
             };
-            for &place in &group.places {
-                self.fail(place, Failure::Redis(failure.clone()));
+            for &index in &group.indices {
+                self.fail(index, Failure::Redis(failure.clone()));
             }
         }
     }
@@ -57,10 +61,10 @@ impl Attempt<'_, '_> {
     /// A link that is open. A broken one would leave it unknown whether a request was executed that
     /// must not be repeated, so it is checked before.
     fn open_link(&self, group: &Group) -> Option<Arc<Link>> {
-        let requests = group.places.len();
-        let mut states = group.places.iter().map(|&place| &self.requests[place]);
+        let requests = group.indices.len();
+        let mut states = group.indices.iter().map(|&index| &self.requests[index]);
         let is_repeatable = states.all(|state| state.call().is_repeatable());
-        let timeout = self.client(group.places[0]).command_timeout;
+        let timeout = self.client(group.indices[0]).command_timeout;
         loop {
             let now = Moment::now();
             let link = group.server.links(self.purpose).open_link(requests, now)?;
@@ -83,16 +87,16 @@ impl Attempt<'_, '_> {
     }
 
     fn send_group(&mut self, group: Group, link: &Arc<Link>) {
-        let Group { places, server } = group;
-        let sent = link.send(places.len(), Moment::now(), |out| {
-            for &place in &places {
-                self.requests[place].pack(out);
+        let Group { indices, server } = group;
+        let sent = link.send(indices.len(), Moment::now(), |out| {
+            for &index in &indices {
+                self.requests[index].pack(out);
             }
         });
         self.open.push(Exchange {
             server,
             sent,
-            places,
+            indices,
         });
     }
 
@@ -100,7 +104,7 @@ impl Attempt<'_, '_> {
     /// majority, `ready` requests may be enough without it.
     pub(super) fn time_to_reach(
         &self,
-        place: usize,
+        index: usize,
         longest: Duration,
         untried: usize,
         ready: usize,
@@ -108,7 +112,7 @@ impl Attempt<'_, '_> {
         let untried = u32::try_from(untried).unwrap_or(u32::MAX);
         let time = longest.min(self.until.left() / untried);
         match self.majority {
-            Some(needed) if ready >= needed => time.min(self.grace_to_reach(place)),
+            Some(needed) if ready >= needed => time.min(self.grace_to_reach(index)),
             _ => time,
         }
     }

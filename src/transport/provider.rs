@@ -111,7 +111,7 @@ fn log_in(
     let packed = credentials.log_in().get_packed_command();
     let links = others.iter().flat_map(|(server, _)| {
         if is_new {
-            server.exclusive.retire_all(now);
+            server.blocking_connections.retire_all(now);
         }
         server.open_links()
     });

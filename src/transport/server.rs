@@ -21,7 +21,7 @@ pub(crate) struct Server {
     links: Links,
     watchdog_links: Links,
     /// Connections for one request at a time.
-    pub(crate) exclusive: Exclusive,
+    pub(crate) blocking_connections: Exclusive,
     pub(crate) health: Health,
     /// It did not reply to the last request of the watchdog.
     pub(crate) is_unreached: AtomicBool,
@@ -33,7 +33,7 @@ impl Server {
         Arc::new(Self {
             links: Links::new(login.limits, Purpose::Caller),
             watchdog_links: Links::new(login.limits, Purpose::Watchdog),
-            exclusive: Exclusive::new(Arc::clone(&node)),
+            blocking_connections: Exclusive::new(Arc::clone(&node)),
             node,
             health: Health::default(),
             is_unreached: AtomicBool::new(false),
@@ -104,7 +104,7 @@ impl Server {
             } else {
                 self.links.doubt_all(since);
             }
-            self.exclusive.retire_all(since);
+            self.blocking_connections.retire_all(since);
         }
         self.health.failed(error, is_about_all, since);
     }

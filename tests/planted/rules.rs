@@ -158,9 +158,9 @@ pub const MESSAGE_FORGOTTEN: &[Edit] = &[Edit::new(
 /// A thread that gives up leaves its place to another one, which does not ask at once.
 pub const HEIR_SILENT: &[Edit] = &[Edit::new(
     ACQUISITION,
-    r"self.leave_to_others();
+    r"self.pause_for_others();
         }",
-    r"self.leave_to_others();
+    r"self.pause_for_others();
             if self.claim.is_inherited && self.place.is_some() {
                 let called = lock.channel().called(crate::base::clock::Moment::now());
                 self.wait.sleep_listening(&lock.core, &[called], None, budget.wait_left());
@@ -177,10 +177,10 @@ pub const HEIR_FORGOTTEN: &[Edit] = &[
     ),
     Edit::new(
         ACQUISITION,
-        r"        if self.claim.leave_to_others() {
+        r"        if self.claim.pass_on_if_wanted() {
             return;
         }",
-        "        self.claim.leave_to_others();",
+        "        self.claim.pass_on_if_wanted();",
     ),
 ];
 

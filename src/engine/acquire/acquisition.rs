@@ -147,7 +147,7 @@ impl<'a> Acquisition<'a> {
                 Some(_) => channel.except_calls(),
                 None => channel,
             });
-            self.leave_to_others();
+            self.pause_for_others();
         }
         let end = repeat_until_done(budget, lock.name(), || self.round(first.take()))?;
         Ok(match end {
@@ -211,7 +211,7 @@ impl<'a> Acquisition<'a> {
             // Its last request has left the line.
             return;
         }
-        if self.claim.leave_to_others() {
+        if self.claim.pass_on_if_wanted() {
             return;
         }
         let SingleLock {

@@ -87,7 +87,7 @@ pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLo
         .begin_hold(place, granted, &core.observer, thread);
     core.observer.counters.acquisitions.add(1);
     let held = lock.first_level(hold, budget);
-    if kind.is_exclusive {
+    if kind.has_ticket {
         claim.keep(&held.hold);
     } else {
         claim.pass_on();

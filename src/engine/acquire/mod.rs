@@ -98,7 +98,7 @@ impl<'a> LockCall<'a> {
     pub(crate) fn acquire(self) -> Result<Option<HeldLock>> {
         let LockCall { lock, budget, .. } = self;
         budget.check_interrupt(lock.name())?;
-        if !lock.kind.is_exclusive {
+        if !lock.kind.has_ticket {
             return self.acquire_permit();
         }
         let entered = lock.enter_queue(self.begun);

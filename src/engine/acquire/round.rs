@@ -229,8 +229,8 @@ impl Acquisition<'_> {
     /// Evaluates a refusal.
     fn note_refusal(&mut self, refusal: Refusal) -> HeldByOther {
         let (lock, kind) = (self.call.lock, self.call.lock.kind);
-        let is_reserved = kind.is_exclusive && refusal.is_reserved();
-        let has_no_owner = refusal.millis.is_none() && !kind.is_exclusive;
+        let is_reserved = kind.has_ticket && refusal.is_reserved();
+        let has_no_owner = refusal.millis.is_none() && !kind.has_ticket;
         let left = match is_reserved || has_no_owner {
             true => LONGEST,
             false => refusal.left(),

@@ -21,7 +21,7 @@ use crate::watchdog::LineWaiter;
 impl<'a> Acquisition<'a> {
     /// If this client has released the lock while other clients listened: waits until they have had
     /// it, or could have acquired it.
-    pub(super) fn leave_to_others(&mut self) {
+    pub(super) fn pause_for_others(&mut self) {
         if self.call.budget.is_wait_over() {
             return;
         }
@@ -103,7 +103,7 @@ impl<'a> Acquisition<'a> {
                 held.left.min(deaf_sleep(self.deaf_sleeps))
             }
             // A permit may come free before the first lease ends.
-            _ if !kind.is_exclusive => held.left.min(RARELY) + core.wait_jitter(),
+            _ if !kind.has_ticket => held.left.min(RARELY) + core.wait_jitter(),
             _ => held.left + core.wait_jitter(),
         }
     }

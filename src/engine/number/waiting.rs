@@ -228,7 +228,7 @@ impl<'a> PermitWait<'a> {
             self.has_place = true;
         }
         let is_called = self.budget.take_message();
-        if !(self.has_place || is_called) || self.claim.leave_to_others() {
+        if !(self.has_place || is_called) || self.claim.pass_on_if_wanted() {
             return;
         }
         let place = core.place(key);

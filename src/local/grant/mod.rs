@@ -97,7 +97,7 @@ pub(crate) struct Grant {
 ///
 /// | event | `usage` before | after |
 /// |---|---|---|
-/// | `first_hold`, `hand_over`: a thread begins a hold | `Free`, `Idle` | `Held` |
+/// | `first_hold`, `next_hold`: a thread begins a hold | `Free`, `Idle` | `Held` |
 /// | `share`: a thread begins a hold beside the others | `Held` | `Held` |
 /// | `pop` of the last level of a hold beside others | `Held` | `Held` |
 /// | `pop` of the last level of the last hold, or of all its levels | `Held` | `Free` |

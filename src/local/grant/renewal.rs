@@ -97,7 +97,7 @@ impl Grant {
     /// because what such a thread began may go on elsewhere. Logs each of them once.
     fn abandon_if_thread_ended(&self) {
         // A permit belongs to no thread.
-        if !self.kind.is_exclusive {
+        if !self.kind.has_ticket {
             return;
         }
         let is_new =

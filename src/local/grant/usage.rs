@@ -119,7 +119,7 @@ impl Grant {
 
     /// Gives a [transferable](Self::is_transferable) grant to another thread with these terms: a
     /// new hold with a token of its own. `None` if the grant was lost meanwhile.
-    pub(in crate::local) fn hand_over(
+    pub(in crate::local) fn next_hold(
         self: &Arc<Self>,
         who: (ThreadId, Liveness),
         terms: Terms,

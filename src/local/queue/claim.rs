@@ -61,7 +61,7 @@ impl CameWith {
         let now = Moment::now();
         if grant.kind == kind && grant.is_transferable(terms, now) {
             let who = (thread, Liveness::of_this_thread());
-            if let Some(hold) = grant.hand_over(who, terms, now) {
+            if let Some(hold) = grant.next_hold(who, terms, now) {
                 return Self::Idle(hold);
             }
         }
@@ -151,7 +151,7 @@ impl Claim {
             }
             if self.is_shared {
                 // Shared holds keep no ticket.
-                locks.give_back(&self.lock, self.thread);
+                locks.free_ticket(&self.lock, self.thread);
             }
             came
         });
@@ -191,7 +191,7 @@ impl Claim {
         self.queue.change(|locks| {
             locks.keep(hold);
             if self.is_shared {
-                locks.give_back_after_reply(&self);
+                locks.free_ticket_after_reply(&self);
             }
         });
     }
@@ -200,7 +200,7 @@ impl Claim {
     pub(crate) fn pass_on(mut self) {
         self.state = ClaimState::Kept;
         self.queue
-            .change(|locks| locks.give_back_after_reply(&self));
+            .change(|locks| locks.free_ticket_after_reply(&self));
     }
 
     /// True if another thread of the client wants the lock: it waits for the ticket, or has it.
@@ -211,18 +211,18 @@ impl Claim {
 
     /// Passes the ticket on if another thread of the client wants the lock. True if that thread has
     /// it now. Then it decides what becomes of the place of the client in the line.
-    pub(crate) fn leave_to_others(&mut self) -> bool {
+    pub(crate) fn pass_on_if_wanted(&mut self) -> bool {
         self.queue.change(|locks| {
             let (lock, thread) = (&self.lock, self.thread);
             if !locks.is_wanted_beside(lock, thread) {
                 return false;
             }
-            locks.give_back(lock, thread);
+            locks.free_ticket(lock, thread);
             let entry = locks.entries.get(lock);
             let is_free = entry.is_none_or(|entry| entry.ticket.is_free());
             if is_free {
                 // A thread that wants to write waits for the readers of this client.
-                locks.take(lock, thread, Moment::now());
+                locks.give_ticket(lock, thread, Moment::now());
             }
             !is_free
         })
@@ -242,7 +242,7 @@ impl Claim {
             let idle = handed
                 .as_ref()
                 .and_then(|hold| locks.pass_on_or_make_idle(hold));
-            locks.give_back(&self.lock, self.thread);
+            locks.free_ticket(&self.lock, self.thread);
             (idle, handed)
         });
         // This may be the last reference, so it is not dropped under the mutex.
@@ -342,14 +342,14 @@ impl Locks {
     }
 
     /// Passes the ticket of a claim on after a grant that does not keep it.
-    fn give_back_after_reply(&mut self, claim: &Claim) {
+    fn free_ticket_after_reply(&mut self, claim: &Claim) {
         self.on_reply(claim);
-        self.give_back(&claim.lock, claim.thread);
+        self.free_ticket(&claim.lock, claim.thread);
     }
 
     /// Passes on the ticket of this thread if it has no hold. The next thread inherits the time
     /// since which there has been no reply.
-    fn give_back(&mut self, lock: &LockId, thread: ThreadId) {
+    fn free_ticket(&mut self, lock: &LockId, thread: ThreadId) {
         let mut inherited = None;
         if let Some(entry) = self.entries.get_mut(lock)
             && entry.is_requested_by(thread)

@@ -55,7 +55,7 @@ pub(super) enum Ticket {
         unanswered_since: Option<Moment>,
     },
     /// The thread of this hold has the ticket. The hold may have [just
-    /// ended](Entry::is_given_back).
+    /// ended](Entry::has_just_ended).
     Holds(Arc<Hold>),
 }
 
@@ -121,7 +121,7 @@ impl Entry {
     }
 
     /// True if the hold with the ticket has just ended, and what follows is not decided.
-    pub(super) fn is_given_back(&self) -> bool {
+    pub(super) fn has_just_ended(&self) -> bool {
         let hold = self.hold();
         self.readers.is_empty() && hold.is_some_and(|hold| hold.grant().is_free())
     }
@@ -138,18 +138,19 @@ impl Entry {
         self.hold().into_iter().chain(self.readers.holds())
     }
 
-    pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
+    /// True if this hold has the ticket.
+    pub(super) fn is_ticket_of(&self, hold: &Arc<Hold>) -> bool {
         self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 
     /// True if this hold has the ticket, or is a shared one.
-    pub(super) fn knows(&self, hold: &Arc<Hold>) -> bool {
-        self.has(hold) || self.readers.has(hold)
+    pub(super) fn is_current(&self, hold: &Arc<Hold>) -> bool {
+        self.is_ticket_of(hold) || self.readers.has(hold)
     }
 
     /// Removes a hold, lost or not, with its ticket if it has that.
     pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
-        if self.has(hold) {
+        if self.is_ticket_of(hold) {
             self.ticket = Ticket::Free;
             return Some(Arc::clone(hold));
         }

@@ -72,7 +72,7 @@ impl LocalQueue {
             let loss = suspended.resume(current);
             let entry = locks.entries.entry(current.lock.clone()).or_default();
             // What follows a loss may know `current` only, and frees no ticket of `suspended`.
-            let has_ticket = entry.has(current) && loss.is_none();
+            let has_ticket = entry.is_ticket_of(current) && loss.is_none();
             removed.extend(entry.remove(current));
             if has_ticket {
                 entry.ticket = Ticket::Holds(Arc::clone(suspended));
@@ -114,10 +114,10 @@ impl Locks {
             self.remove(hold);
             self.pass_on(&hold.lock, None);
             Unlocked::Shared
-        } else if !grant.kind.is_exclusive {
+        } else if !grant.kind.has_ticket {
             // It has no ticket that another thread could get.
             Unlocked::Last
-        } else if !entry.is_some_and(|entry| entry.knows(hold)) {
+        } else if !entry.is_some_and(|entry| entry.is_current(hold)) {
             Unlocked::HandedOver
         } else if make_idle(self) {
             Unlocked::Idle
@@ -136,15 +136,15 @@ impl Locks {
     /// this one released the lock.
     fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) {
         let removed = &mut self.effects.removed;
-        let is_exclusive = hold.grant().kind.is_exclusive;
+        let has_ticket = hold.grant().kind.has_ticket;
         let entry = self.entries.entry(hold.lock.clone()).or_default();
-        let is_current = entry.knows(hold);
+        let is_current = entry.is_current(hold);
         removed.extend(entry.remove(hold));
         if is_current && hold.loss_reason().is_some() && hold.levels() > 0 {
             // A wait on a condition has found the loss. Its thread unlocks the levels.
             entry.add_lost(Arc::clone(hold), removed);
         }
-        if is_exclusive && !is_current {
+        if has_ticket && !is_current {
             return;
         }
         if let Some(released) = released {
@@ -163,7 +163,7 @@ impl Locks {
         let Some(entry) = self.entries.get_mut(&hold.lock) else {
             return;
         };
-        if !entry.has(hold) || !entry.is_given_back() {
+        if !entry.is_ticket_of(hold) || !entry.has_just_ended() {
             return;
         }
         let Some(waiter) = entry.waiting.front().map(Arc::clone) else {
@@ -178,7 +178,7 @@ impl Locks {
             // The thread gets the ticket soon, and requests the lock.
             return;
         }
-        entry.ticket = match grant.hand_over(waiter.who(), wanted.terms, now) {
+        entry.ticket = match grant.next_hold(waiter.who(), wanted.terms, now) {
             Some(hold) => Ticket::Holds(hold),
             // The grant was lost a moment ago.
             None => Ticket::Requests {
@@ -198,7 +198,7 @@ impl Locks {
         let longest = grant.slice(entry.slice(grant.holds())) + linger;
         let until = now.after(linger).min(grant.granted.replied.after(longest));
         // A fixed lease is never taken again.
-        let is_last = entry.has(hold) && entry.readers.is_empty()
+        let is_last = entry.is_ticket_of(hold) && entry.readers.is_empty()
             || entry.ticket.is_free() && entry.readers.is_only(hold);
         let is_of_use = is_last && entry.waiting.is_empty() && grant.is_renewed() && until > now;
         is_of_use && self.make_idle(hold, until)

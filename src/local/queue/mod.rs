@@ -144,7 +144,7 @@ impl LocalQueue {
         } else if entry.is_none_or(|entry| entry.is_open_to(is_shared)) {
             let mut claim = claim();
             claim.is_alone = true;
-            claim.note(locks.take(lock, thread, now));
+            claim.note(locks.give_ticket(lock, thread, now));
             Some(claim)
         } else {
             None
@@ -210,7 +210,7 @@ impl LocalQueue {
 
 impl Locks {
     /// Gives a free ticket to a thread.
-    fn take(&mut self, lock: &LockId, thread: ThreadId, since: Moment) -> &Entry {
+    fn give_ticket(&mut self, lock: &LockId, thread: ThreadId, since: Moment) -> &Entry {
         let entry = self.entries.entry(lock.clone()).or_default();
         let unanswered_since = Some(since);
         entry.ticket = Ticket::Requests {
@@ -228,7 +228,7 @@ impl Locks {
                 continue;
             }
             let since = unanswered_since.unwrap_or_else(Moment::now);
-            self.take(lock, waiter.thread, since);
+            self.give_ticket(lock, waiter.thread, since);
             self.assign(waiter);
         }
         self.forget_unused(lock);

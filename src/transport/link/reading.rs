@@ -72,7 +72,7 @@ impl Link {
     }
 
     /// Gives the right to read to the thread whose reply is the next.
-    pub(super) fn hand_over(&self) {
+    pub(super) fn pass_reading_on(&self) {
         let next = {
             let mut state = self.state.lock();
             let mut pendings = state.awaited.iter().map(|awaited| &awaited.pending);
@@ -89,7 +89,7 @@ impl Link {
     pub(crate) fn read_if_unread(&self) {
         if self.load() > 0 && self.begin_reading() {
             self.read_until(None, |_| Moment::ZERO);
-            self.hand_over();
+            self.pass_reading_on();
         }
     }
 

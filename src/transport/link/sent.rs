@@ -95,7 +95,7 @@ impl Sent {
     /// Gives the right to read to another thread that waits.
     fn end_wait(&self, reads: bool) {
         if self.pending.end_wait() || reads {
-            self.link.hand_over();
+            self.link.pass_reading_on();
         }
     }
 
