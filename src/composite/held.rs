@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashSet;
+
 use super::grouped::{GrantRequest, request_each};
 use super::needed::{Needed, are_of_this_process, combine, reached, slowest};
 use super::quorum::Quorum;
@@ -11,7 +13,7 @@ use crate::base::subscription::Subscription;
 use crate::core::Core;
 use crate::engine::{Ended, HeldLock, Release};
 use crate::error::{LostReason, Result};
-use crate::local::{Hold, Unlocks};
+use crate::local::{Hold, LockId, Unlocks};
 use crate::script::Call;
 
 /// For how long a grant stays with this client while a thread that was given another lock of the
@@ -168,8 +170,8 @@ pub(super) fn extend(
 /// Unlocks levels of these holds, and releases in Redis what Redis has to release. A release
 /// without a reply goes on in the background.
 ///
-/// A thread that wants these locks, too, waits for the first one in the local queue. If that is
-/// handed over to it, the others stay with this client for a moment.
+/// A thread that wants some of these locks, too, may wait for the first one in the local queue. If
+/// that is handed over to it, those others that it wants stay with this client for a moment.
 pub(super) fn release<'a>(
     holds: &[(&'a Arc<Core>, &'a Arc<Hold>)],
     unlocks: impl Fn(usize) -> Unlocks,
@@ -179,12 +181,11 @@ pub(super) fn release<'a>(
     let Some((first, first_hold)) = holds.first() else {
         return Ok(());
     };
-    let wanted = first.queue.next_wants(first_hold);
-    let is_wanted = |(_, hold): &(&Arc<Core>, &Arc<Hold>)| Some(&hold.lock) == wanted.as_ref();
-    let stays = holds.iter().skip(1).any(is_wanted);
+    let wanted: HashSet<LockId> = first.queue.next_wants(first_hold).into_iter().collect();
+    let stays = |at: usize| at > 0 && wanted.contains(&holds[at].1.lock);
     // The first lock last: when it is handed over, the others are free for the same thread.
     let releases = holds.iter().enumerate().rev().map(|(at, (core, hold))| {
-        let linger = match stays && at > 0 {
+        let linger = match stays(at) {
             true => core.linger.max(TAKEN_WITHIN),
             false => core.linger,
         };
@@ -192,6 +193,12 @@ pub(super) fn release<'a>(
     });
     let mut releases: Vec<Release<'a>> = releases.collect();
     releases.reverse();
+    if !releases[0].is_handed_over() {
+        // Its turn may have ended meanwhile. Then no thread is about to take the others.
+        let stayed = releases.iter_mut().enumerate();
+        let stayed = stayed.filter(|(at, _)| stays(*at));
+        stayed.for_each(|(_, release)| release.end_idle());
+    }
     let calls: Vec<Option<Call>> = releases.iter().map(Release::call).collect();
     let are_asked: Vec<bool> = calls.iter().map(Option::is_some).collect();
     let requests = releases.iter().zip(calls).filter_map(|(release, call)| {

@@ -73,16 +73,13 @@ struct CompositeCall<'a> {
 impl<'a> CompositeCall<'a> {
     /// The part of the call that acquires one of the `missing` locks.
     fn part(self, missing: &'a [Missing<'a>], at: usize) -> LockCall<'a> {
-        let next = missing
-            .get(at + 1)
-            .or_else(|| missing.first().filter(|_| at > 0));
         LockCall {
             lock: missing[at].lock,
             terms: missing[at].terms,
             budget: self.budget,
             // A server that has not replied so far may be that of this lock.
             begun: self.budget.unanswered_since().unwrap_or_else(Moment::now),
-            also: next.map(|next| &next.lock.id),
+            also: &self.composite.locks,
         }
     }
 }

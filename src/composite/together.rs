@@ -72,19 +72,24 @@ pub(super) fn ask<'a>(
     rest: &[usize],
 ) -> Result<Together> {
     let mut seats = Seats::new(call, missing, rest.iter().copied());
-    let mut claims = Vec::new();
-    for Seat { at, part, .. } in &seats.seats {
-        // A ticket that another thread of the process has counts as a refusal.
-        let Some(claim) = part.lock.enter_queue(part.begun).claim else {
-            return Ok(Together::Refused(Refused::by_unknown(*at), None));
-        };
-        claims.push(claim);
-    }
+    let enter = |seat: &Seat<'_>| seat.part.lock.enter_queue(seat.part.begun).claim;
+    let claims: Vec<Option<Claim>> = seats.seats.iter().map(enter).collect();
     // This thread may end idle grants, which it has to release in Redis.
     let _calls = call.begin();
     call.budget.check_interrupt(call.composite.name())?;
+    // A ticket that another thread of the process has counts as a refusal.
+    if let Some(first) = claims.iter().position(Option::is_none) {
+        // A later name may be idle for this thread, which takes it, and so releases it: otherwise it
+        // would keep that name from other clients, and wait for an earlier one.
+        for (seat, claim) in seats.seats.iter_mut().zip(claims).skip(first + 1) {
+            let _ = claim.map(|claim| seat.take(claim));
+        }
+        seats.undo();
+        let at = seats.seats[first].at;
+        return Ok(Together::Refused(Refused::by_unknown(at), None));
+    }
     let mut refused = Vec::new();
-    for (seat, claim) in seats.seats.iter_mut().zip(claims) {
+    for (seat, claim) in seats.seats.iter_mut().zip(claims.into_iter().flatten()) {
         // The wait for this name alone begins with the pause.
         let has_pause = !call.budget.is_wait_over() && claim.has_pause();
         if !seat.take(claim) || has_pause {

@@ -113,7 +113,7 @@ impl SingleLock {
             terms,
             budget,
             begun: budget.started(),
-            also: None,
+            also: &[],
         };
         let span = WaitSpan::enter(self.name(), self.kind.name);
         let claim = self.enter_queue(call.begun).claim;

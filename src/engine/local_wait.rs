@@ -30,7 +30,7 @@ pub(crate) fn wait_for_claim(call: LockCall<'_>) -> Result<Option<Claim>> {
         lock: lock.id.clone(),
         terms: call.terms,
         kind: lock.kind,
-        also: call.also.cloned(),
+        also: call.also.iter().map(|other| other.id.clone()).collect(),
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
     if let claim @ Some(_) = queue.enqueue(&waiter) {

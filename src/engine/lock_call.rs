@@ -8,7 +8,6 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::error::Error;
 use crate::lease::Terms;
-use crate::local::LockId;
 
 /// One call that acquires a lock.
 #[derive(Clone, Copy)]
@@ -19,8 +18,8 @@ pub(crate) struct LockCall<'a> {
     pub(crate) budget: &'a CallBudget<'a>,
     /// When the call began to want this lock.
     pub(crate) begun: Moment,
-    /// Another lock that the thread wants together with this one.
-    pub(crate) also: Option<&'a LockId>,
+    /// The locks that the thread wants together with this one.
+    pub(crate) also: &'a [SingleLock],
 }
 
 impl LockCall<'_> {

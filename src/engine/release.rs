@@ -67,6 +67,19 @@ impl<'a> Release<'a> {
         ended.report()
     }
 
+    /// True if another thread has the grant now.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.unlocked == Unlocked::HandedOver
+    }
+
+    /// Ends a grant that is idle, which is then released as if it had not been.
+    pub(crate) fn end_idle(&mut self) {
+        if self.unlocked == Unlocked::Idle && self.core.queue.end_idle_after(self.hold) {
+            self.unlocked = Unlocked::Last;
+            tell_watchdog(self.core, self.hold, self.unlocked);
+        }
+    }
+
     pub(crate) fn core(&self) -> &'a Arc<Core> {
         self.core
     }

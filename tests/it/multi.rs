@@ -2,6 +2,7 @@
 
 mod arguments;
 mod cluster;
+mod hand_over;
 mod line;
 mod servers;
 

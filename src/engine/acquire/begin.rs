@@ -138,7 +138,7 @@ mod tests {
             terms: terms.unwrap(),
             budget,
             begun: Moment::now(),
-            also: None,
+            also: &[],
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
             lock: call.lock.id.clone(),
             terms: call.terms,
             kind: call.lock.kind,
-            also: None,
+            also: Vec::new(),
         };
         let thread = ThreadId::numbered(u64::MAX);
         let waiter = Waiter::new(wanted, thread, call.budget.unparker());

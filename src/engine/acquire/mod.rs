@@ -57,7 +57,7 @@ impl SingleLock {
                 terms,
                 budget,
                 begun: budget.started(),
-                also: None,
+                also: &[],
             }
             .acquire()
         });

@@ -119,7 +119,7 @@ impl Number {
             terms,
             budget,
             begun,
-            also: None,
+            also: &[],
         })
     }
 }

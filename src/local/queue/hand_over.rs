@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{LocalQueue, LockId, Locks, Ticket};
 use crate::base::clock::Moment;
-use crate::local::grant::{Grant, Hold, Unlocked, Unlocks};
+use crate::local::grant::{Grant, GrantQueue, Hold, Unlocked, Unlocks};
 
 /// How long a grant may be idle: for how long the client lingers.
 pub(crate) type Linger = Duration;
@@ -43,16 +43,25 @@ impl LocalQueue {
         })
     }
 
-    /// The other lock that the thread wants to which this hold's grant is handed over next, if its
-    /// only level is unlocked now.
-    pub(crate) fn next_wants(&self, hold: &Arc<Hold>) -> Option<LockId> {
+    /// The locks that the thread wants to which this hold's grant is handed over next, if its only
+    /// level is unlocked now. Empty if it is not handed over.
+    pub(crate) fn next_wants(&self, hold: &Arc<Hold>) -> Vec<LockId> {
         let locks = self.0.lock();
-        let entry = locks.entries.get(&hold.lock)?;
-        let wanted = &entry.waiting.front()?.wanted;
-        let grant = hold.grant();
-        let has_turn = grant.has_turn(entry.slice(grant.holds()), Moment::now());
-        let is_handed_over = has_turn && hold.levels() == 1 && grant.kind == wanted.kind;
-        wanted.also.clone().filter(|_| is_handed_over)
+        let entry = locks.entries.get(&hold.lock);
+        let next = entry.and_then(|entry| {
+            let wanted = &entry.waiting.front()?.wanted;
+            let grant = hold.grant();
+            let has_turn = grant.has_turn(entry.slice(grant.holds()), Moment::now());
+            let is_handed_over = has_turn && hold.levels() == 1 && grant.kind == wanted.kind;
+            is_handed_over.then(|| wanted.also.clone())
+        });
+        next.unwrap_or_default()
+    }
+
+    /// Ends the grant that is idle after this hold. False if a thread has taken it, or if it has
+    /// ended.
+    pub(crate) fn end_idle_after(&self, hold: &Hold) -> bool {
+        self.end_idle(&hold.grant())
     }
 
     /// Removes a hold that its thread has unlocked, and then passes its ticket on. A release is

@@ -59,7 +59,7 @@ fn wait_for(
         lock: lock(name),
         terms,
         kind,
-        also: None,
+        also: Vec::new(),
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
     assert!(queue.enqueue(&waiter).is_none(), "it waits");

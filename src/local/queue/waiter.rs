@@ -26,8 +26,8 @@ pub(crate) struct Wanted {
     pub(crate) lock: LockId,
     pub(crate) terms: Terms,
     pub(crate) kind: &'static Kind,
-    /// Another lock that the thread wants together with this one.
-    pub(crate) also: Option<LockId>,
+    /// The locks that the thread wants together with this one.
+    pub(crate) also: Vec<LockId>,
 }
 
 impl Waiter {
