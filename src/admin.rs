@@ -196,10 +196,7 @@ impl LockKeys {
             key: key.key().to_string(),
             channel: key.channel().to_string(),
             last_token: key.last_token_key(),
-            line: match key.key().contains('{') {
-                true => format!("leasehold_line::{}", key.key()),
-                false => key.prefixed("leasehold_line"),
-            },
+            line: key.line_key(),
             queue: key.prefixed("redisson_lock_queue"),
             places: key.prefixed("redisson_lock_timeout"),
             leases: key.suffixed("timeout"),

@@ -7,10 +7,11 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Expr, LitInt, LitStr, Result, Token};
+use syn::{Expr, LitInt, Result, Token};
 
 use crate::duration;
 use crate::key::Key;
+use crate::literal::{fail, literal};
 
 const ALL: &str =
     "`client`, `prefix`, `key`, `lease`, `fixed`, `max_renewals`, `wait`, `kind` and `on_loss`";
@@ -83,16 +84,6 @@ fn without_groups(value: Expr) -> Expr {
         Expr::Paren(inner) if inner.attrs.is_empty() => without_groups(*inner.expr),
         value => value,
     }
-}
-
-/// An error that points to `at`.
-pub(crate) fn fail<T>(at: impl ToTokens, message: impl std::fmt::Display) -> Result<T> {
-    Err(syn::Error::new_spanned(at, message))
-}
-
-/// The string literal that the value is.
-pub(crate) fn literal(value: &Expr) -> Option<LitStr> {
-    syn::parse2(value.to_token_stream()).ok()
 }
 
 impl Parse for Arguments {

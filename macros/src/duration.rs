@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Expr, Result};
 
-use crate::arguments::{fail, literal};
+use crate::literal::{fail, literal};
 
 /// The bounds of `leasehold::Lease`.
 const SHORTEST_FIXED: Duration = Duration::from_millis(1);

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Expr, LitStr, Result};
 
-use crate::arguments::{fail, literal};
+use crate::literal::{fail, literal};
 
 /// The value of `key`.
 pub(crate) enum Key {

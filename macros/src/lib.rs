@@ -8,6 +8,7 @@ mod duration;
 mod expansion;
 mod function;
 mod key;
+mod literal;
 mod parameters;
 
 use proc_macro2::TokenStream;

@@ -165,6 +165,13 @@ impl LockKey {
         self.suffixed("timeout")
     }
 
+    /// The key of the line of clients that wait, as `lua/shared/line_of.lua` makes it.
+    pub(crate) fn line_key(&self) -> String {
+        let key = &self.0.key;
+        let colon = if key.contains('{') { ":" } else { "" };
+        prefixed("leasehold_line", &[colon, key].concat())
+    }
+
     /// Another key or channel of the name, by the rule of Redisson's `prefixName`.
     pub(crate) fn prefixed(&self, prefix: &str) -> String {
         prefixed(prefix, &self.0.key)
@@ -253,6 +260,13 @@ mod tests {
             assert_eq!(&**key.channel(), channel);
             let token = channel.replace("lock__channel", "lock_token");
             assert_eq!(key.last_token_key(), token);
+        }
+    }
+
+    #[test]
+    fn names_with_and_without_braces_have_different_lines() {
+        for (name, line) in [("a", "leasehold_line:{a}"), ("{a}", "leasehold_line::{a}")] {
+            assert_eq!(LockKey::new("", name).line_key(), line);
         }
     }
 
