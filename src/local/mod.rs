@@ -17,6 +17,17 @@
 //! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
+//!
+//! | word | meaning |
+//! |---|---|
+//! | shared, exclusive | a hold of a reader, beside which others can be; any other hold of a lock |
+//! | turn | one hold of a grant whose holds are counted; of any other grant, its slice |
+//! | slice | how long after its reply a grant may be handed over |
+//! | pause | what a thread waits before its request, so that other clients get the lock |
+//! | contended | other clients waited when this client last released the lock |
+//! | fresh | nothing is known of other clients, as in a new entry |
+//! | unanswered | since then, the requests for the lock have had no reply |
+//! | also | another lock that a waiting thread wants together with this one |
 
 mod grant;
 mod lease_state;
