@@ -79,8 +79,8 @@ pub(super) fn ask<'a>(
     call.budget.check_interrupt(call.composite.name())?;
     // A ticket that another thread of the process has counts as a refusal.
     if let Some(first) = claims.iter().position(Option::is_none) {
-        // A later name may be idle for this thread, which takes it, and so releases it: otherwise it
-        // would keep that name from other clients, and wait for an earlier one.
+        // A later name may be idle for this thread, which takes it, and so releases it: otherwise
+        // it would keep that name from other clients, and wait for an earlier one.
         for (seat, claim) in seats.seats.iter_mut().zip(claims).skip(first + 1) {
             let _ = claim.map(|claim| seat.take(claim));
         }

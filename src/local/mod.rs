@@ -27,7 +27,7 @@
 //! | contended | other clients waited when this client last released the lock |
 //! | fresh | nothing is known of other clients, as in a new entry |
 //! | unanswered | since then, the requests for the lock have had no reply |
-//! | also | another lock that a waiting thread wants together with this one |
+//! | also | the other locks that a waiting thread wants together with this one |
 
 mod grant;
 mod lease_state;
