@@ -48,7 +48,7 @@ pub(super) fn group<'a>(
 
 /// Sends these calls, and returns the reply or the error of each.
 pub(super) fn request_each(
-    requests: &[GrantRequest<'_>],
+    requests: &[&GrantRequest<'_>],
     needed: Needed,
     budget: &CallBudget,
 ) -> Vec<Result<GrantReply>> {

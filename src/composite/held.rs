@@ -14,7 +14,6 @@ use crate::core::Core;
 use crate::engine::{Ended, HeldLock, Release};
 use crate::error::{LostReason, Result};
 use crate::local::{Hold, LockId, Unlocks};
-use crate::script::Call;
 
 /// For how long a grant stays with this client while a thread that was given another lock of the
 /// same composite may take it.
@@ -156,7 +155,8 @@ pub(super) fn extend(
         key: renewing.grant.key(),
         call: renewing.renewal.call.clone(),
     });
-    let replies = request_each(&requests.collect::<Vec<_>>(), needed, budget);
+    let requests: Vec<GrantRequest<'_>> = requests.collect();
+    let replies = request_each(&requests.iter().collect::<Vec<_>>(), needed, budget);
     let ended = renewals.iter().zip(replies);
     let mut renewed = ended.map(|(renewing, reply)| renewing.end(reply));
     let results = levels.iter().zip(checks).map(|((level, _), check)| {
@@ -165,6 +165,23 @@ pub(super) fn extend(
         level.hold.check()
     });
     combine(results, needed.of(levels.len()))
+}
+
+/// The release of one of several holds, and its request if Redis has to release the lock.
+struct PartOfRelease<'a> {
+    release: Release<'a>,
+    request: Option<GrantRequest<'a>>,
+}
+
+impl<'a> PartOfRelease<'a> {
+    fn of(release: Release<'a>) -> Self {
+        let request = release.call().map(|call| GrantRequest {
+            core: release.core(),
+            key: release.hold().key(),
+            call,
+        });
+        Self { release, request }
+    }
 }
 
 /// Unlocks levels of these holds, and releases in Redis what Redis has to release. A release
@@ -199,25 +216,19 @@ pub(super) fn release<'a>(
         let stayed = stayed.filter(|(at, _)| stays(*at));
         stayed.for_each(|(_, release)| release.end_idle());
     }
-    let calls: Vec<Option<Call>> = releases.iter().map(Release::call).collect();
-    let are_asked: Vec<bool> = calls.iter().map(Option::is_some).collect();
-    let requests = releases.iter().zip(calls).filter_map(|(release, call)| {
-        Some(GrantRequest {
-            core: release.core(),
-            key: release.hold().key(),
-            call: call?,
-        })
-    });
-    let requests: Vec<GrantRequest<'_>> = requests.collect();
+    let parts: Vec<PartOfRelease<'a>> = releases.into_iter().map(PartOfRelease::of).collect();
+    let requests = parts.iter().filter_map(|part| part.request.as_ref());
+    let requests: Vec<&GrantRequest<'_>> = requests.collect();
     let budget = (!requests.is_empty()).then(budget);
     // What needs no request is released.
-    let wanted = needed.less(releases.len() - requests.len());
+    let wanted = needed.less(parts.len() - requests.len());
     let request = |budget| request_each(&requests, wanted, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
-    let replied = releases.into_iter().zip(are_asked);
-    let replied: Vec<_> = replied
-        .map(|(release, is_asked)| (release, is_asked.then(|| replies.next()).flatten()))
-        .collect();
+    let replied = parts.into_iter().map(|PartOfRelease { release, request }| {
+        let reply = request.and_then(|_| replies.next());
+        (release, reply)
+    });
+    let replied: Vec<_> = replied.collect();
     // The first ticket passes on last, so the thread that gets it finds the others free.
     let ended = replied.into_iter().rev();
     let ended = ended.map(|(release, reply)| release.end(reply.zip(budget.as_ref())));

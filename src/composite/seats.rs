@@ -257,7 +257,7 @@ impl<'a> Seats<'a> {
         }
         let CompositeCall { core, budget, .. } = self.call;
         let budget = budget.remaining(core.command_timeout);
-        let replies = request_each(&releases, Needed::All, &budget);
+        let replies = request_each(&releases.iter().collect::<Vec<_>>(), Needed::All, &budget);
         for ((release, reply), lease_ends) in releases.into_iter().zip(replies).zip(ends) {
             if reply.is_err() {
                 release.later(lease_ends);

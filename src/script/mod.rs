@@ -336,27 +336,31 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
         .flag(key.family().has_permits())
 }
 
-/// Looks after the line of a lock, in which a client that waits has this place. The last look may
-/// have found a call without an answer. `listens` is true if the thread also listens to the channel
-/// for releases, and `has_lease` if what it waits for has a lease.
-pub(crate) fn look_at_line(
-    key: &LockKey,
-    place: Option<&str>,
-    follows_call: bool,
-    listens: bool,
-    has_lease: bool,
-) -> Call {
-    let permits = match (key.family().has_permits(), has_lease) {
+/// How a client looks after the line of a lock.
+pub(crate) struct Look<'a> {
+    /// The place of the client, if one of its threads waits.
+    pub(crate) place: Option<&'a str>,
+    /// The last look may have found a call without an answer.
+    pub(crate) follows_call: bool,
+    /// The thread also listens to the channel for releases.
+    pub(crate) listens: bool,
+    /// What the thread waits for has a lease.
+    pub(crate) has_lease: bool,
+}
+
+/// Looks after the line of a lock.
+pub(crate) fn look_at_line(key: &LockKey, look: &Look<'_>) -> Call {
+    let permits = match (key.family().has_permits(), look.has_lease) {
         (false, _) => "0",
         (true, false) => "1",
         (true, true) => "2",
     };
     Call::new(&LINE_LOOK)
         .key(key.key())
-        .arg(place.unwrap_or_default())
-        .flag(follows_call)
+        .arg(look.place.unwrap_or_default())
+        .flag(look.follows_call)
         .arg(permits)
-        .flag(listens)
+        .flag(look.listens)
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next

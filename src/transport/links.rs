@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
 
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::observe::tell;
 use crate::transport::link::{Link, Sent};
 use crate::transport::node::{Limits, Node};
@@ -133,10 +134,9 @@ impl Links {
     ) -> RedisResult<Arc<Link>> {
         let began = Moment::now();
         let until = began.after(time);
-        let all = [Some(self), others];
-        let all = || all.into_iter().flatten();
+        let all: List<&Self> = [Some(self), others].into_iter().flatten().collect();
         // Late replies that no thread waits for, so that their links are idle again.
-        let links = all().flat_map(Self::open_links);
+        let links = all.iter().flat_map(|links| links.open_links());
         links.for_each(|link| link.read_if_unread());
         // Also locked during the tests, for whose result other threads then wait.
         let opening = match self.opening.try_lock() {
@@ -152,16 +152,10 @@ impl Links {
             return Ok(link);
         }
         let is_first = self.state.lock().failed.is_none();
-        let is_shared = all().any(|links| links.choose(0, Moment::now(), true).is_some());
+        let is_shared = share(&all, 0).is_some();
         let opened = match &opening {
             Some(_) => {
-                // A part is left for the tests, or for the request on a link that is shared.
-                let part = until.left() / 2;
-                let longest = match () {
-                    () if is_shared => node.briefly().min(part),
-                    () if all().any(Self::are_open) => part,
-                    () => until.left(),
-                };
+                let longest = time_to_open(&all, node, is_shared, until);
                 self.open(node, requests, (!is_shared).then_some(began), longest)
             }
             None => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
@@ -171,17 +165,8 @@ impl Links {
             Ok(link) => return Ok(link),
             Err(error) => error,
         };
-        let share = || all().find_map(|links| links.choose(requests, Moment::now(), true));
-        let tests: Vec<Sent> = all().flat_map(Self::test).collect();
-        let shared = share().or_else(|| {
-            let untried = (1..=tests.len()).rev();
-            tests.iter().zip(untried).find_map(|(test, untried)| {
-                test.wait(Moment::now().after(until.share(untried)), Duration::MAX);
-                let has_replied = test.pending.is_over() && test.link.is_usable();
-                let link = has_replied.then(|| Arc::clone(&test.link));
-                link.inspect(|link| link.choose(requests)).or_else(share)
-            })
-        });
+        let tests: Vec<Sent> = all.iter().flat_map(|links| links.test()).collect();
+        let shared = share(&all, requests).or_else(|| tested(&all, &tests, requests, until));
         drop(opening);
         if is_first && is_shared {
             let (node, error) = (Arc::clone(node.name()), error.clone());
@@ -271,6 +256,40 @@ impl Links {
         let silent = links.iter().filter(|link| link.heard() <= since);
         silent.for_each(|link| link.doubt());
     }
+}
+
+/// A link that is open and trusted, on which the caller sends `requests` requests now.
+fn share(all: &[&Links], requests: usize) -> Option<Arc<Link>> {
+    let mut all = all.iter();
+    all.find_map(|links| links.choose(requests, Moment::now(), true))
+}
+
+/// How long the attempt to open a link may take. A part of the time is left for the tests of open
+/// links, or for the request on a link that is shared.
+fn time_to_open(all: &[&Links], node: &Node, is_shared: bool, until: Moment) -> Duration {
+    let part = until.left() / 2;
+    if is_shared {
+        node.briefly().min(part)
+    } else if all.iter().any(|links| links.are_open()) {
+        part
+    } else {
+        until.left()
+    }
+}
+
+/// The first link whose test has a reply, or one that is trusted again meanwhile. The tests share
+/// the time until this moment.
+fn tested(all: &[&Links], tests: &[Sent], requests: usize, until: Moment) -> Option<Arc<Link>> {
+    let untried = (1..=tests.len()).rev();
+    tests.iter().zip(untried).find_map(|(test, untried)| {
+        test.wait(Moment::now().after(until.share(untried)), Duration::MAX);
+        let has_replied = test.pending.is_over() && test.link.is_usable();
+        if !has_replied {
+            return share(all, requests);
+        }
+        test.link.choose(requests);
+        Some(Arc::clone(&test.link))
+    })
 }
 
 #[cfg(test)]

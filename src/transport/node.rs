@@ -12,7 +12,7 @@ use crate::base::clock::Moment;
 use crate::base::excerpt::excerpt;
 use crate::script::Publish;
 use crate::transport::credentials::{CredentialSource, Credentials};
-use crate::transport::link::Link;
+use crate::transport::link::{Link, reply_of};
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::{Socket, resolve};
 use crate::transport::tls::Tls;
@@ -129,35 +129,39 @@ impl Login {
         if self.master_only {
             commands.cmd("ROLE");
         }
-        let is_last_optional = name.is_some() || commands.is_empty();
+        let has_ping = name.is_none() && commands.is_empty();
         if let Some(name) = name {
             commands.cmd("CLIENT").arg("SETNAME").arg(name);
-        } else if commands.is_empty() {
+        } else if has_ping {
             commands.cmd("PING");
         }
         let packed = commands.get_packed_pipeline();
-        let mut replies = link.ask((commands.len(), &packed), until, Duration::MAX);
-        let optional = is_last_optional.then(|| replies.pop()).flatten();
-        let role = if self.master_only {
-            replies.pop()
-        } else {
-            None
-        };
-        for reply in replies {
-            reply?;
+        let replies = link.ask((commands.len(), &packed), until, Duration::MAX);
+        let mut replies = replies.into_iter();
+        // That of each command above, in their order.
+        let mut next_reply = || replies.next().unwrap_or_else(|| reply_of(None));
+        if credentials.is_some() {
+            next_reply()?;
         }
-        role.map_or(Ok(()), check_role)?;
-        match optional {
+        if self.database != 0 {
+            next_reply()?;
+        }
+        if self.master_only {
+            check_role(next_reply())?;
+        }
+        if name.is_none() && !has_ping {
+            return Ok(());
+        }
+        match next_reply() {
             // The server logs each refusal of the name, which is no error.
-            Some(Err(error)) if !is_refused(&error) => {
+            Err(error) if !is_refused(&error) => {
                 // Without a name, it refused the PING.
                 if name.is_some() && RetryAction::on(&error) == RetryAction::Fail {
                     self.omit_name(Moment::NEVER);
                 }
                 Ok(())
             }
-            Some(reply) => reply.map(drop),
-            None => Ok(()),
+            reply => reply.map(drop),
         }
     }
 }

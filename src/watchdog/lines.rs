@@ -29,7 +29,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::protocol::{LookReply, look_replies};
-use crate::script::{self, Call};
+use crate::script::{self, Call, Look};
 
 /// For how long a client that was called may answer: `RESERVED` in `lua/shared/reserved.lua`.
 const RESERVED: Duration = Duration::from_millis(500);
@@ -126,10 +126,13 @@ impl Line {
 
     fn call(&self) -> Call {
         let waiter = self.waiter.as_ref();
-        let place = waiter.map(|waiter| &*waiter.place);
-        let listens = waiter.is_some_and(|waiter| waiter.listens);
-        let has_lease = waiter.is_some_and(|waiter| waiter.has_lease);
-        script::look_at_line(&self.key, place, self.follows_call, listens, has_lease)
+        let look = Look {
+            place: waiter.map(|waiter| &*waiter.place),
+            follows_call: self.follows_call,
+            listens: waiter.is_some_and(|waiter| waiter.listens),
+            has_lease: waiter.is_some_and(|waiter| waiter.has_lease),
+        };
+        script::look_at_line(&self.key, &look)
     }
 }
 

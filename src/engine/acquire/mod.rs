@@ -111,8 +111,8 @@ impl<'a> LockCall<'a> {
     }
 
     /// Acquires the lock, which this thread does not hold, and whose ticket it may have. If this
-    /// returns without the lock, the ticket goes to the next waiting thread of this process. `within` is the exclusive hold of this
-    /// thread on the lock of which it acquires a shared one.
+    /// returns without the lock, the ticket goes to the next waiting thread of this process.
+    /// `within` is the exclusive hold of this thread on the lock of which it acquires a shared one.
     pub(crate) fn acquire_first_level(
         self,
         mut claim: Option<Claim>,
@@ -197,7 +197,8 @@ impl<'a> LockCall<'a> {
         let LockCall { lock, budget, .. } = self;
         let may_pass = budget.is_wait_over();
         let queue = &lock.core.queue;
-        if let Some(claim) = queue.claim_without_ticket(&lock.id, may_pass) {
+        if may_pass || queue.needs_no_ticket(&lock.id) {
+            let claim = queue.claim_without_ticket(&lock.id);
             let at_once = budget.without_wait();
             let _call = lock.core.watchdog.delay_shutdown();
             budget.check_interrupt(lock.name())?;

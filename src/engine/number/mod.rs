@@ -210,35 +210,37 @@ impl Number {
         let request_id = id_of_next.unwrap_or_else(|| self.core.lanes.next());
         let id = &request_id;
         let copy = |is_repeated| call(RequestCopy { id, is_repeated });
-        let (error, lost_copies, is_unclear) =
-            match self.send(copy, prepared.as_deref(), limit, budget) {
-                Ok(reply) => match decode(&reply.reply) {
-                    Ok(value) => return Ok(Some(Answered { value, reply })),
-                    // Redis executed the request, but it is not known what that did.
-                    Err(error) => {
-                        let error = self.core.redis.refusal(&self.key, error);
-                        (error, reply.lost_copies, true)
-                    }
-                },
-                Err(NoReply { error, lost_copies }) => {
-                    let is_unclear = lost_copies.is_ambiguous();
-                    (error, lost_copies, is_unclear)
+        // `unclear`: the lost copies of a request that may have been executed.
+        let (error, unclear) = match self.send(copy, prepared.as_deref(), limit, budget) {
+            Ok(reply) => match decode(&reply.reply) {
+                Ok(value) => return Ok(Some(Answered { value, reply })),
+                // Redis executed the request, but it is not known what that did.
+                Err(error) => {
+                    let error = self.core.redis.refusal(&self.key, error);
+                    (error, Some(reply.lost_copies))
                 }
-            };
+            },
+            Err(NoReply { error, lost_copies }) => {
+                let is_unclear = lost_copies.is_ambiguous();
+                (error, is_unclear.then_some(lost_copies))
+            }
+        };
         let is_late = matches!(error, Error::Unavailable { .. });
-        match on_unclear {
+        match (on_unclear, unclear) {
             // What was never sent is repeated, too: the caller need not know the difference. So is
             // what a new connection could not send, because its password was changed meanwhile.
-            OnUnclear::Repeat if is_unclear || is_late || is_log_in_refused(&error) => {
+            (OnUnclear::Repeat, unclear)
+                if unclear.is_some() || is_late || is_log_in_refused(&error) =>
+            {
                 let repeated = copy(true);
                 let is_repeated = self.later(request_id, repeated, limit);
                 return Err(self.unclear(error, budget).of_release(is_repeated, true));
             }
-            OnUnclear::Cancel if is_unclear => {
+            (OnUnclear::Cancel, Some(lost_copies)) => {
                 self.undo_later(request_id, false, lost_copies);
                 return Err(self.unclear(error, budget));
             }
-            OnUnclear::Undo if is_unclear => {
+            (OnUnclear::Undo, Some(lost_copies)) => {
                 self.undo_later(request_id, true, lost_copies);
             }
             _ => {}

@@ -67,7 +67,7 @@ impl Number {
         let _call = self.core.watchdog.delay_shutdown();
         budget.check_interrupt(self.name())?;
         let queue = &self.core.queue;
-        if queue.claim_without_ticket(&self.id, false).is_some() {
+        if queue.needs_no_ticket(&self.id) {
             let options = AcquireOptions {
                 waits: !budget.is_wait_over(),
                 ..AcquireOptions::default()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Claim, Entry, LocalQueue, LockId, Ticket, Waiter};
+use super::{Claim, LocalQueue, LockId, Ticket, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
 
@@ -20,23 +20,19 @@ pub(crate) enum TicketState {
 }
 
 impl LocalQueue {
-    /// A claim without a ticket, for one request for a lock whose holds do not exclude each other.
-    /// `None` if a thread of this client waits for that lock, and this one would pass it, or if
-    /// other clients are known to wait.
-    pub(crate) fn claim_without_ticket(
-        self: &Arc<Self>,
-        lock: &LockId,
-        may_pass: bool,
-    ) -> Option<Claim> {
-        let is_free = || {
-            let locks = self.0.lock();
-            let entry = locks.entries.get(lock);
-            let is_contended =
-                |entry: &Entry| entry.yields.as_ref().is_some_and(|one| one.is_contended);
-            entry.is_none_or(|entry| entry.is_free() && !is_contended(entry))
-        };
-        let claim = || Claim::new(self, lock.clone(), ThreadId::current(), false);
-        (may_pass || is_free()).then(|| claim().kept())
+    /// True if a thread may send one request without the ticket of a lock whose kind allows that:
+    /// it passes no thread of this client that waits, and no other client is known to wait.
+    pub(crate) fn needs_no_ticket(&self, lock: &LockId) -> bool {
+        let locks = self.0.lock();
+        locks.entries.get(lock).is_none_or(|entry| {
+            let yields = entry.yields.as_ref();
+            entry.is_free() && !yields.is_some_and(|yields| yields.is_contended)
+        })
+    }
+
+    /// A claim without a ticket, for one request.
+    pub(crate) fn claim_without_ticket(self: &Arc<Self>, lock: &LockId) -> Claim {
+        Claim::new(self, lock.clone(), ThreadId::current(), false).kept()
     }
 
     /// Waits behind the other threads. The queue wakes the thread when it has the ticket. Returns

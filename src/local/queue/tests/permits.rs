@@ -43,23 +43,23 @@ fn the_loss_of_a_permit_concerns_no_other() {
 }
 
 #[test]
-fn a_thread_that_waits_is_passed_only_by_one_that_does_not_wait() {
+fn a_thread_that_waits_is_not_passed_without_a_ticket() {
     let queue = queue();
-    let is_passed = |may_pass| queue.claim_without_ticket(&lock("s"), may_pass).is_some();
-    assert!(is_passed(false) && is_passed(true), "no thread waits");
+    let is_passed = || queue.needs_no_ticket(&lock("s"));
+    assert!(is_passed(), "no thread waits");
     let first = claim(&queue, "s", 1);
     let second = wait(&queue, "s", 2);
-    assert!(!is_passed(false) && is_passed(true));
+    assert!(!is_passed());
     drop(first);
-    assert!(!is_passed(false), "the second has the ticket");
+    assert!(!is_passed(), "the second has the ticket");
     drop(second.queue.claim_of(&second.waiter));
-    assert!(is_passed(false) && queue.is_empty());
+    assert!(is_passed() && queue.is_empty());
 }
 
 #[test]
 fn a_first_request_needs_the_ticket_while_other_clients_wait() {
     let queue = queue();
-    let needs_ticket = || queue.claim_without_ticket(&lock("s"), false).is_none();
+    let needs_ticket = || !queue.needs_no_ticket(&lock("s"));
     queue.added_permits(&lock("s"), false);
     assert!(!needs_ticket() && queue.is_empty());
     queue.added_permits(&lock("s"), true);
