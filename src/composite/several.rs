@@ -151,11 +151,12 @@ impl Several<'_> {
         let acquired = part.acquire_first_level(claim, None);
         budget.give_no_way();
         let has_given_way = holds_some && self.held.borrow().is_empty();
-        match owner {
-            _ if !has_given_way => {}
-            Owner::Redisson => self.beside_redisson = PATIENCE.min(self.beside_redisson * 2),
-            Owner::Client | Owner::Unknown => {
-                self.patience = LONGEST_PATIENCE.min(self.patience * 2);
+        if has_given_way {
+            match owner {
+                Owner::Redisson => self.beside_redisson = PATIENCE.min(self.beside_redisson * 2),
+                Owner::Client | Owner::Unknown => {
+                    self.patience = LONGEST_PATIENCE.min(self.patience * 2);
+                }
             }
         }
         let level = acquired?;
