@@ -104,7 +104,11 @@ impl Yields {
     ) {
         self.listeners = listeners.unwrap_or(self.listeners);
         self.is_contended = is_called || self.listeners > 0 && self.unused == 0;
-        self.owed = self.owed_after(holds);
+        // Clients of this library, which do not listen, have their turns in the line.
+        self.owed = match self.listeners {
+            0 => 0,
+            _ => self.owed_after(holds),
+        };
         let holds = self.due(self.owed);
         let is_due = self.listeners > 0 && self.next.is_none_or(|next| next <= now);
         let pause = holds.map(|holds| Pause {

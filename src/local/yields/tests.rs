@@ -44,6 +44,18 @@ fn each_thread_gets_the_same_share() {
 }
 
 #[test]
+fn beside_clients_of_the_line_each_thread_has_a_hold_in_every_turn() {
+    let mut yields = Yields::default();
+    for _ in 0..3 {
+        yields.granted(6);
+        assert_eq!(yields.slice(5), SLICE);
+        yields.released(at(1), Some(0), true, 6);
+        assert_eq!(yields.slice(6), SHORT_SLICE);
+        assert_eq!(yields.take_pause(at(1)), None);
+    }
+}
+
+#[test]
 fn the_holds_of_turns_that_end_early_count_together() {
     let mut yields = beside(8, 1, 1);
     let mut passed = 0;
