@@ -164,6 +164,13 @@ pub(crate) struct Terms {
     pub(crate) renewals: Renewals,
 }
 
+impl Terms {
+    /// The length of the lease.
+    pub(crate) fn length(self) -> Duration {
+        Duration::from_millis(self.millis)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewals {
     /// A fixed lease.

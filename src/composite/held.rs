@@ -36,6 +36,12 @@ impl From<HeldLock> for Held {
 }
 
 impl Held {
+    /// Levels of which all are needed.
+    pub(super) fn all(levels: Vec<HeldLock>) -> Self {
+        let needed = Needed::All;
+        Self::Several { levels, needed }
+    }
+
     pub(crate) fn levels(&self) -> &[HeldLock] {
         match self {
             Self::One(level) => std::slice::from_ref(level),

@@ -24,10 +24,7 @@ use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
 use crate::engine::{Channel, HeldLock, SingleLock, Wait, repeat_until_done};
 use crate::error::{Error, Result};
-
-/// Pauses between rounds in which too few servers reply. There is none before the second round.
-const BACKOFF: Backoff =
-    Backoff::new(Duration::from_millis(25), Duration::from_millis(400)).with_immediate_retry();
+use crate::request::RETRIES;
 
 /// Random pauses after a round in which several clients got some servers each, so that one of them
 /// is first in the next round.
@@ -49,6 +46,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(2);
 struct Rounds<'a> {
     call: CompositeCall<'a>,
     wait: Wait<'a>,
+    /// After rounds in which too few servers replied.
     pauses: Backoff,
     retries: Backoff,
     /// The number of pauses after rounds without a decision.
@@ -100,7 +98,7 @@ impl<'a> Rounds<'a> {
         let budget = call.budget;
         Self {
             wait: Wait::new(budget, Backoff::new(POLL, POLL)),
-            pauses: BACKOFF,
+            pauses: RETRIES,
             retries: Backoff::new(FIRST_RETRY, LONGEST_RETRY),
             backoffs: 0,
             reply_deadline: None,

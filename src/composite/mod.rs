@@ -86,23 +86,22 @@ impl<'a> CompositeCall<'a> {
 
 impl Composite {
     /// A lock of several names: all are needed.
-    pub(crate) fn all(mut locks: Vec<SingleLock>) -> Self {
-        locks.sort_by(|one, other| one.id.cmp(&other.id));
+    pub(crate) fn all(locks: Vec<SingleLock>) -> Self {
+        let locks = in_order(locks);
         let names: Vec<&str> = locks.iter().map(SingleLock::name).collect();
         Self {
             name: names.join(", ").into(),
-            locks: locks.into(),
+            locks,
             needed: Needed::All,
         }
     }
 
     /// A lock of one name at several servers: more than half of them are needed.
-    pub(crate) fn majority(name: &str, mut locks: Vec<SingleLock>) -> Self {
-        locks.sort_by(|one, other| one.id.cmp(&other.id));
+    pub(crate) fn majority(name: &str, locks: Vec<SingleLock>) -> Self {
         Self {
             name: name.into(),
             needed: Needed::Majority(locks.len() / 2 + 1),
-            locks: locks.into(),
+            locks: in_order(locks),
         }
     }
 
@@ -295,6 +294,12 @@ impl Composite {
     }
 }
 
+/// The order in which all calls of this process take the tickets of the locks.
+fn in_order(mut locks: Vec<SingleLock>) -> Arc<[SingleLock]> {
+    locks.sort_by(|one, other| one.id.cmp(&other.id));
+    locks.into()
+}
+
 impl CompositeCall<'_> {
     /// Makes shutdowns of the clients wait for this call.
     fn begin(&self) -> Vec<ActiveCall<'_>> {
@@ -305,11 +310,7 @@ impl CompositeCall<'_> {
     /// Releases levels that the call does not keep, in the rest of its time. The errors are those
     /// of locks that are lost, or that are released in the background.
     fn release(&self, levels: Vec<HeldLock>) {
-        let held = Held::Several {
-            needed: Needed::All,
-            levels,
-        };
-        let _ = held.release(|| self.budget.remaining(self.core.command_timeout));
+        let _ = Held::all(levels).release(|| self.budget.remaining(self.core.command_timeout));
     }
 }
 

@@ -139,10 +139,7 @@ impl Several<'_> {
             let due = Moment::now().after(patience.min(self.longest_patience()));
             budget.give_way_at(due, move || {
                 let levels = held.take().into_iter().map(|(_, level)| level);
-                let held = Held::Several {
-                    levels: levels.collect(),
-                    needed: Needed::All,
-                };
+                let held = Held::all(levels.collect());
                 // What is lost, or without a reply, needs nothing more of this thread.
                 let _ = held.release(|| CallBudget::for_reply(timeout.min(end.left())));
             });

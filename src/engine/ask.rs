@@ -190,7 +190,7 @@ impl<'a> Ask<'a> {
 
     /// Releases in the background what `owner` may have.
     fn release_later(&self, owner: &OwnerId) {
-        let lease_ends = Moment::now().after(Duration::from_millis(self.terms.millis));
+        let lease_ends = Moment::now().after(self.terms.length());
         for SingleLock {
             core, key, kind, ..
         } in &self.locks
@@ -224,7 +224,7 @@ impl Refusal {
 }
 
 /// True if a copy of the request that is sent may be executed later.
-pub(crate) fn may_arrive_later(none: &NoReply) -> bool {
+pub(super) fn may_arrive_later(none: &NoReply) -> bool {
     none.lost_copies.is_ambiguous()
         || matches!(
             none.error,

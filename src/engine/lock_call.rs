@@ -1,7 +1,6 @@
 //! One call that acquires a lock.
 
 use std::mem;
-use std::time::Duration;
 
 use super::single_lock::SingleLock;
 use crate::base::call_budget::CallBudget;
@@ -25,7 +24,7 @@ pub(crate) struct LockCall<'a> {
 impl LockCall<'_> {
     /// When the lease ends of a request that is executed now.
     pub(crate) fn lease_ends(self) -> Moment {
-        Moment::now().after(Duration::from_millis(self.terms.millis))
+        Moment::now().after(self.terms.length())
     }
 
     /// True if the thread asks again, although the wait is over and this client has the lock in

@@ -18,7 +18,7 @@ use crate::request::Prepared;
 use crate::subscriber::Listener;
 
 /// Pauses between requests while no subscription can announce a change.
-pub(crate) const FIRST_POLL: Duration = Duration::from_millis(20);
+pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 /// Repeats `round` until it has a result. Fails if the call is interrupted after a round without
@@ -37,7 +37,7 @@ pub(crate) fn repeat_until_done<T>(
 }
 
 /// The pauses of most calls: they double up to the longest.
-pub(crate) fn polls() -> Backoff {
+pub(super) fn polls() -> Backoff {
     Backoff::new(FIRST_POLL, LONGEST_POLL)
 }
 

@@ -56,7 +56,7 @@ impl LeaseState {
     /// fixed lease has to end in Redis on time. At least two thirds of it must be left, so that the
     /// next renewal is in time.
     pub(super) fn suits(&self, terms: Terms, now: Moment) -> bool {
-        let lease = Duration::from_millis(terms.millis);
+        let lease = terms.length();
         terms.renewals != Renewals::None
             && self.expires >= now.after(lease - left_at_renewal(lease))
     }
@@ -88,7 +88,7 @@ impl LeaseState {
     ) -> bool {
         let is_renewed = terms.renewals != Renewals::None;
         is_renewed && levels.longest_renewed() >= terms.millis
-            || self.lease_ends >= now().after(Duration::from_millis(terms.millis))
+            || self.lease_ends >= now().after(terms.length())
     }
 
     /// When the watchdog next handles the grant. `due` is at the latest:

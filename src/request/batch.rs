@@ -22,8 +22,8 @@ use crate::error::Error;
 use crate::script::Call;
 use crate::transport::links::Purpose;
 
-/// The pauses between attempts. The first retry is immediate.
-const BACKOFF: Backoff =
+/// The pauses between attempts without a reply. The first retry is immediate.
+pub(crate) const RETRIES: Backoff =
     Backoff::new(Duration::from_millis(25), Duration::from_millis(400)).with_immediate_retry();
 
 impl RedisClient {
@@ -109,7 +109,7 @@ fn repeat(
     budget: &CallBudget,
 ) -> List<Result<Reply, NoReply>> {
     let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
-    let mut backoff = BACKOFF;
+    let mut backoff = RETRIES;
     let began = Moment::now();
     let until = || budget.minus_skipped(reply_by, began);
     while Attempt::new(&mut states, Purpose::Caller, until(), next_call).run(mem::take(&mut sent)) {

@@ -80,10 +80,10 @@ impl Attempt<'_, '_> {
     /// how many replicas have what it wrote.
     fn confirm(&mut self, server: Arc<Server>, wanted: u32, time: Duration) -> Option<u32> {
         let client = self.client(0);
-        let pool_timeout = client.connect_timeout.min(self.until.left());
+        let connect_timeout = client.connect_timeout.min(self.until.left());
         let own = server
             .blocking_connections
-            .get(pool_timeout)
+            .get(connect_timeout)
             .map_err(|error| {
                 let in_use = || Failure::NotSent("all replica_connections are in use".into());
                 self.fail(0, error.map_or_else(in_use, Failure::Redis));

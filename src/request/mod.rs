@@ -34,7 +34,7 @@ mod route;
 mod send;
 mod state;
 
-pub(crate) use batch::{request_batch, request_once, request_one};
+pub(crate) use batch::{RETRIES, request_batch, request_once, request_one};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
 pub(crate) use confirm::confirmed;

@@ -62,20 +62,12 @@ mod tests {
     use redis::ConnectionAddr;
 
     use super::*;
-    use crate::transport::credentials::CredentialSource;
     use crate::transport::node::{Limits, Login};
 
     #[test]
     fn slots_that_move_one_by_one_leave_few_ranges() {
         let limits = Limits::within(Duration::ZERO);
-        let login = Login::new(
-            (CredentialSource::Fixed(None), 0),
-            None,
-            limits,
-            None,
-            false,
-        );
-        let login = Arc::new(login);
+        let login = Login::plain(limits);
         let server = |port| Server::new(ConnectionAddr::Tcp("host".into(), port), &login);
         let (one, two) = (server(1), server(2));
         let mut map = Map::default();

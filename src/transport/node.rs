@@ -41,6 +41,15 @@ impl Limits {
     }
 }
 
+#[cfg(test)]
+impl Login {
+    /// Without credentials, TLS or names of connections.
+    pub(crate) fn plain(limits: Limits) -> Arc<Self> {
+        let nobody = (CredentialSource::Fixed(None), 0);
+        Arc::new(Self::new(nobody, None, limits, None, false))
+    }
+}
+
 /// How connections are opened to the servers of one deployment.
 pub(crate) struct Login {
     tls: Option<Tls>,

@@ -76,7 +76,7 @@ pub const HAND_OVER_OF_LOST_GRANTS: &[Edit] = &[
     Edit::new(
         USAGE,
         "            let lease = state.lease;\n",
-        "            let lease = Duration::from_millis(terms.millis);\n            \
+        "            let lease = terms.length();\n            \
          let lease = LeaseState::new(lease, Moment::now());\n",
     ),
 ];

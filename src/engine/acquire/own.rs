@@ -34,7 +34,7 @@ pub(crate) fn check_tokens(lock: &SingleLock, hold: &Hold) -> Result<()> {
 }
 
 /// Adds a level to the hold of this thread. Redis is asked only if the lease has to be longer.
-pub(crate) fn add_level(
+pub(super) fn add_level(
     lock: &SingleLock,
     hold: Arc<Hold>,
     terms: Terms,

@@ -262,7 +262,7 @@ pub(crate) enum Unlocked {
 impl Granted {
     /// True if the lease is over.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
-        let lease = Duration::from_millis(self.terms.millis);
+        let lease = self.terms.length();
         self.asked.after(lease - drift(lease)) <= now
     }
 }
@@ -276,7 +276,7 @@ impl Grant {
         observer: Arc<Observer>,
     ) -> Arc<Self> {
         let asked = granted.asked;
-        let lease = Duration::from_millis(granted.terms.millis);
+        let lease = granted.terms.length();
         Arc::new(Self {
             id: next_target_id(),
             lock,

@@ -161,7 +161,7 @@ impl Grant {
         let state = self.state.lock();
         let has_token = !self.kind.has_tokens || !state.tokens.is_empty();
         let is_whole = has_token && state.kept_in_redis.is_none();
-        let ends_in_time = state.lease_ends <= now.after(Duration::from_millis(terms.millis));
+        let ends_in_time = state.lease_ends <= now.after(terms.length());
         let suits = state.lease.suits(terms, now);
         state.is_unused() && is_whole && ends_in_time && suits
     }

@@ -9,7 +9,6 @@ use std::thread;
 use redis::ConnectionAddr;
 
 use super::*;
-use crate::transport::credentials::CredentialSource;
 use crate::transport::node::Login;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -30,15 +29,9 @@ impl Tested {
             connections: 8,
             ..Limits::within(SOON)
         };
-        let login = Login::new(
-            (CredentialSource::Fixed(None), 0),
-            None,
-            limits,
-            None,
-            false,
-        );
+        let login = Login::plain(limits);
         let address = ConnectionAddr::Tcp(host.into(), at.port());
-        let node = Node::new(address, Arc::new(login)).resolved_to(at);
+        let node = Node::new(address, login).resolved_to(at);
         let links = Links::new(limits, Purpose::Caller);
         Self {
             listener,

@@ -7,7 +7,6 @@ use std::thread;
 use redis::ConnectionAddr;
 
 use super::*;
-use crate::transport::credentials::CredentialSource;
 use crate::transport::links::Purpose;
 use crate::transport::node::{Limits, Login};
 
@@ -28,15 +27,9 @@ fn an_open_link_does_not_log_in_with_what_a_new_connection_cannot() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let limits = Limits::within(SOON);
-    let login = Login::new(
-        (CredentialSource::Fixed(None), 0),
-        None,
-        limits,
-        None,
-        false,
-    );
+    let login = Login::plain(limits);
     let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
-    let server = Server::new(address, &Arc::new(login));
+    let server = Server::new(address, &login);
     thread::scope(|scope| {
         let peer = scope.spawn(|| accept(&listener, b"+PONG\r\n"));
         let link = server.link(Purpose::Caller, 0, SOON).unwrap();
