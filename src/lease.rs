@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::base::clock::Moment;
 use crate::error::{Error, Result};
 
 /// How long Redis keeps a lock for its holder, and whether the watchdog renews it.
@@ -17,15 +18,17 @@ use crate::error::{Error, Result};
 /// let renewed = Lease::RENEWED;
 /// // Ends after 30 seconds.
 /// let fixed = Lease::fixed(Duration::from_secs(30));
-/// // Renewed up to ten times.
-/// let limited = Lease::renewed_at_most(10);
 /// // Renewed, and free 5 seconds after a crash of its holder.
-/// let short = Lease::RENEWED.lasting(Duration::from_secs(5));
+/// let short = Lease::renewed(Duration::from_secs(5));
+/// // Renewed, but free an hour after the acquire, even if its holder hangs.
+/// let limited = Lease::held_at_most(Duration::from_secs(3600));
+/// // Both.
+/// let both = limited.lasting(Duration::from_secs(5));
 /// ```
 ///
 /// A `Duration` alone is no lease, because it does not say what happens at its end. It could mean
 /// [`Lease::fixed`], after which other clients get the lock although the work continues, or
-/// [`Lease::RENEWED.lasting`](Self::lasting), which ends only with the process. So the compiler
+/// [`Lease::renewed`], which ends only with the process. So the compiler
 /// refuses it ("expected `Lease`, found `Duration`"):
 ///
 /// ```compile_fail,E0308
@@ -62,6 +65,38 @@ impl Lease {
         Self {
             length: Some(duration),
             renewals: Renewals::None,
+        }
+    }
+
+    /// Returns a lease of this length that the watchdog renews until the lock is released. The
+    /// length is the longest time that a lock stays held after its process has crashed.
+    ///
+    /// The bounds are those of [`lasting`](Self::lasting).
+    pub const fn renewed(length: Duration) -> Self {
+        Self::RENEWED.lasting(length)
+    }
+
+    /// Returns a lease that the watchdog renews so that it ends at the latest `max` after the
+    /// acquire. This bounds how long a holder that hangs can block other clients. Its length is the
+    /// client's [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease).
+    ///
+    /// When a third to a half of a lease is left until then, the holder loses the lock, with the
+    /// reason [`LostReason::RenewalLimit`](crate::LostReason::RenewalLimit). It can end its work
+    /// before other clients get the lock. With a lease of 30 seconds and a `max` of an hour, that is
+    /// 10 to 15 seconds before the end of the hour.
+    ///
+    /// If `max` is not longer than the lease, it is the length of a [fixed](Self::fixed) lease, and
+    /// has its bounds. A longer `max` has none. The time begins when the lock is granted, and again
+    /// if the thread waits on a [`Condition`](crate::Condition) meanwhile. The last renewal may
+    /// reach Redis late, and the lease then ends later by that time, at most by a command timeout.
+    /// [`extend`](crate::LockGuard::extend) is not limited.
+    ///
+    /// If the hold has several levels, it ends when no level may be renewed any more. A level
+    /// without a limit keeps it.
+    pub const fn held_at_most(max: Duration) -> Self {
+        Self {
+            length: None,
+            renewals: Renewals::For(max),
         }
     }
 
@@ -104,12 +139,15 @@ impl Lease {
     /// its bounds.
     pub(crate) fn terms(self, name: &str, watchdog_lease: Duration) -> Result<Terms> {
         let length = self.length.unwrap_or(watchdog_lease);
-        let millis = match self.renewals {
+        let (length, renewals) = match self.renewals {
+            Renewals::For(max) if max <= length => (max, Renewals::None),
+            renewals => (length, renewals),
+        };
+        let millis = match renewals {
             Renewals::None => whole_millis("lease", length),
             _ => check_renewed("lease", length),
         };
         let millis = millis.map_err(|error| error.concerning(name))?;
-        let renewals = self.renewals;
         Ok(Terms { millis, renewals })
     }
 }
@@ -169,6 +207,27 @@ impl Terms {
     pub(crate) fn length(self) -> Duration {
         Duration::from_millis(self.millis)
     }
+
+    /// The longest lease that a renewal at `now` may have, in milliseconds.
+    pub(crate) fn millis_at(self, now: Moment) -> u64 {
+        match self.renewals {
+            Renewals::Until(end) => {
+                let left = u64::try_from(end.since(now).as_millis());
+                left.map_or(self.millis, |left| left.min(self.millis))
+            },
+            _ => self.millis,
+        }
+    }
+
+    /// True if there is no further renewal at `now`. One that would make the lease only a little
+    /// longer is left out, so that the holder learns of the limit in time.
+    pub(crate) fn is_used_up(self, now: Moment) -> bool {
+        match self.renewals {
+            Renewals::None | Renewals::Left(0) => true,
+            Renewals::Until(_) => self.millis_at(now) <= self.millis / 2,
+            Renewals::Left(_) | Renewals::For(_) | Renewals::Unlimited => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +236,11 @@ pub(crate) enum Renewals {
     None,
     /// This many renewals are left.
     Left(u32),
+    /// So that the lease ends within this time. The level that has these terms has
+    /// [`Until`](Self::Until).
+    For(Duration),
+    /// So that the lease ends before this moment.
+    Until(Moment),
     Unlimited,
 }
 
@@ -191,7 +255,13 @@ mod tests {
         let own = Duration::from_secs(5);
         for (lease, millis, renewals) in [
             (Lease::RENEWED, 30_000, Renewals::Unlimited),
-            (Lease::RENEWED.lasting(own), 5_000, Renewals::Unlimited),
+            (Lease::renewed(own), 5_000, Renewals::Unlimited),
+            (Lease::held_at_most(own), 5_000, Renewals::None),
+            (
+                Lease::held_at_most(WATCHDOG).lasting(own),
+                5_000,
+                Renewals::For(WATCHDOG),
+            ),
             (
                 Lease::renewed_at_most(2).lasting(own),
                 5_000,

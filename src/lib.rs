@@ -31,7 +31,9 @@
 //! |---|---|---|
 //! | [`acquire`] | until the lock is free | a [`LockGuard`], which unlocks when it is dropped |
 //! | [`try_acquire(wait, lease)`] | at most `wait` | a guard, or `None` |
+//! | [`try_acquire_for(wait)`] | at most `wait` | the same, with a renewed lease |
 //! | [`try_acquire_now`] | no: one attempt | a guard, or `None` |
+//! | [`run(lease, work)`] | until the lock is free | the result of `work`, or a [`RunError`] |
 //! | [`lock`], [`try_lock(wait, lease)`] | as above | no guard: the caller must call [`unlock`] |
 //! | [`#[locked]`](macro@locked) on a function | as its argument `wait` says | its result |
 //!
@@ -65,18 +67,20 @@
 //! ]
 //! ```
 //!
-//! [`acquire_interruptibly`] and others also end when an [`Interrupt`] is raised; [`with`] runs a
-//! closure. Every lock type has these methods. The trait [`Lock`] has them, too, for code that
-//! accepts any kind of lock.
+//! [`acquire_interruptibly`] and others also end when an [`Interrupt`] is raised. The error of
+//! [`run`] says whether the work has run, so that a program can repeat what has not. Every lock type
+//! has these methods. The trait [`Lock`] has them, too, for code that accepts any kind of lock.
 //!
 //! [`acquire`]: Lock::acquire
 //! [`try_acquire(wait, lease)`]: Lock::try_acquire
+//! [`try_acquire_for(wait)`]: Lock::try_acquire_for
 //! [`try_acquire_now`]: Lock::try_acquire_now
 //! [`acquire_interruptibly`]: Lock::acquire_interruptibly
 //! [`lock`]: Lock::lock
 //! [`try_lock(wait, lease)`]: Lock::try_lock
 //! [`unlock`]: Lock::unlock
-//! [`with`]: ReentrantLock::with
+//! [`run`]: ReentrantLock::run
+//! [`run(lease, work)`]: ReentrantLock::run
 //!
 //! The OS thread that acquires a lock owns it. The owner can acquire it again; its last unlock
 //! frees the lock. Code that moves work between threads, such as a work-stealing pool or an async
@@ -87,9 +91,10 @@
 //!
 //! Every hold in Redis has a [`Lease`], because a process that dies cannot unlock.
 //! [`Lease::RENEWED`] is renewed in the background until the lock is released or lost.
-//! [`Lease::fixed`] ends after the given time. [`Lease::renewed_at_most`] limits the renewals, for
-//! work that may hang. [`LockGuard::unlock_after`] unlocks and keeps the lock in Redis for a time:
-//! together with [`Lease::fixed`], for work that is done at most once in a period.
+//! [`Lease::fixed`] ends after the given time. [`Lease::held_at_most`] limits the time of renewals,
+//! for work that may hang. [`LockGuard::unlock_at_least`] unlocks, and keeps the lock in Redis for
+//! the rest of a time: together with [`Lease::fixed`], for work that is done [at most once in a
+//! period](LockGuard#examples).
 //!
 //! # Kinds
 //!
@@ -142,7 +147,8 @@
 //!
 //! If Redis does not reply, calls fail with [`Error::Unavailable`] after a documented time. A
 //! release without a reply is [`Error::NotReleased`]. Repeat an acquire if [`Error::is_transient`]
-//! returns true, but never [work that may have run](Error#retries).
+//! returns true, but never [work that may have run](Error#retries): [`RunError`] tells which has
+//! not.
 //!
 //! # How it works
 //!
@@ -255,7 +261,8 @@ pub use lease::Lease;
 pub use leasehold_macros::locked;
 pub use lock::{
     Condition, CountDownLatch, FairLock, FencedGuard, FencedLock, LeasedSemaphore, Lock, LockGuard,
-    MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
+    MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, RunError, Semaphore,
+    WriteLock,
 };
 #[cfg(feature = "macros")]
 #[doc(hidden)]

@@ -14,7 +14,8 @@ pub enum LostReason {
     Deleted,
     /// Redis replied that another client or thread holds the lock.
     Taken,
-    /// The limit of [`Lease::renewed_at_most`](crate::Lease::renewed_at_most) is reached. About a
+    /// The limit of [`Lease::renewed_at_most`](crate::Lease::renewed_at_most) or
+    /// [`Lease::held_at_most`](crate::Lease::held_at_most) is reached. About a
     /// third of the last lease is left.
     RenewalLimit,
     /// The client was shut down while a thread held the lock: see

@@ -58,8 +58,8 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// is transient, such as [`NotReleased`](Self::NotReleased) and [`Lost`](Self::Lost). But calls in
 /// the work have transient errors: [`extend`](crate::LockGuard::extend),
 /// [`confirm`](crate::LockGuard::confirm), [`Condition::wait`](crate::Condition::wait), the acquire
-/// of a nested lock. [`with`](crate::ReentrantLock::with) keeps both apart: after its outer error,
-/// the work has not begun.
+/// of a nested lock. [`run`](crate::ReentrantLock::run) keeps both apart: only after
+/// [`RunError::NotRun`](crate::RunError::NotRun) the work has not begun.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -121,10 +121,8 @@ impl LeaseState {
         let soon = now.after(slack(pace));
         let confirm_again = self.confirm_again(pace);
         if !levels.are_fixed() && self.renew_by(pace) <= soon {
-            match levels.are_used_up() {
-                true => Action::LimitReached,
-                false => Action::Renew(levels.lease_millis()),
-            }
+            let renewal = levels.renewal_at(now);
+            renewal.map_or(Action::LimitReached, Action::Renew)
         } else if confirm_again <= soon && confirm_again < self.expires {
             Action::Renew(0)
         } else {

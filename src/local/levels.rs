@@ -1,7 +1,8 @@
-//! The levels of a hold, and the lease that they need together. No I/O and no clock.
+//! The levels of a hold, and the lease that they need together. No I/O; the time is an argument.
 
 use std::time::Duration;
 
+use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::lease::{Renewals, Terms};
 
@@ -29,13 +30,16 @@ struct Level {
 impl Levels {
     pub(super) const FIRST: LevelId = 0;
 
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: Terms, now: Moment) -> Self {
         let mut levels = Self::default();
-        levels.push(terms);
+        levels.push(terms, now);
         levels
     }
 
-    pub(super) fn push(&mut self, terms: Terms) -> LevelId {
+    pub(super) fn push(&mut self, mut terms: Terms, now: Moment) -> LevelId {
+        if let Renewals::For(max) = terms.renewals {
+            terms.renewals = Renewals::Until(now.after(max));
+        }
         let id = self.next;
         self.next += 1;
         self.held.push(Level {
@@ -108,11 +112,14 @@ impl Levels {
         self.longest_renewed() == 0
     }
 
-    /// True if no level may be renewed any more.
-    pub(super) fn are_used_up(&self) -> bool {
-        let is_used_up =
-            |level: &Level| matches!(level.terms.renewals, Renewals::None | Renewals::Left(0));
-        self.held.iter().all(is_used_up)
+    /// The lease of a renewal at `now`, in milliseconds: the longest that a level may have. `None`
+    /// if no level may be renewed any more.
+    pub(super) fn renewal_at(&self, now: Moment) -> Option<u64> {
+        let levels = self.held.iter().map(|level| level.terms);
+        if levels.clone().all(|terms| terms.is_used_up(now)) {
+            return None;
+        }
+        levels.map(|terms| terms.millis_at(now)).max()
     }
 
     /// Makes all leases fixed, because their thread has ended. False if that was done before.
@@ -121,6 +128,16 @@ impl Levels {
             level.terms.renewals = Renewals::None;
         }
         !std::mem::replace(&mut self.are_abandoned, true)
+    }
+
+    /// Makes all moments earlier by this time, which a test skips.
+    #[cfg(feature = "testing")]
+    pub(super) fn shift_back(&mut self, time: Duration) {
+        for level in &mut self.held {
+            if let Renewals::Until(end) = &mut level.terms.renewals {
+                *end = end.before(time);
+            }
+        }
     }
 
     /// Counts a renewal for this many milliseconds against the limits of all levels. With 0, Redis
@@ -142,16 +159,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const NOW: Moment = Moment::ZERO;
+
     fn terms(millis: u64, renewals: Renewals) -> Terms {
         Terms { millis, renewals }
     }
 
     #[test]
     fn the_longest_lease_counts_while_its_level_is_held() {
-        let mut levels = Levels::new(terms(3000, Renewals::Unlimited));
-        levels.push(terms(10, Renewals::None));
+        let mut levels = Levels::new(terms(3000, Renewals::Unlimited), NOW);
+        levels.push(terms(10, Renewals::None), NOW);
         assert_eq!(levels.lease_millis(), 3000, "never shortened");
-        let long = levels.push(terms(9000, Renewals::None));
+        let long = levels.push(terms(9000, Renewals::None), NOW);
         assert_eq!(levels.lease_millis(), 9000);
         assert_eq!(
             levels.pace(),
@@ -164,8 +183,8 @@ mod tests {
 
     #[test]
     fn only_its_guard_removes_a_level_with_a_guard() {
-        let mut levels = Levels::new(terms(1000, Renewals::None));
-        let guarded = levels.push(terms(2000, Renewals::None));
+        let mut levels = Levels::new(terms(1000, Renewals::None), NOW);
+        let guarded = levels.push(terms(2000, Renewals::None), NOW);
         levels.guard(guarded);
         assert_eq!(levels.unguarded(), 1);
         assert_eq!(levels.pop(None), Some(1));
@@ -179,10 +198,10 @@ mod tests {
     #[test]
     fn a_level_is_found_after_any_number_of_others() {
         let outer = terms(1000, Renewals::Unlimited);
-        let mut levels = Levels::new(outer);
+        let mut levels = Levels::new(outer, NOW);
         levels.next = LevelId::from(u32::MAX);
         for _ in 0..3 {
-            let inner = levels.push(outer);
+            let inner = levels.push(outer, NOW);
             levels.guard(inner);
             assert_eq!(levels.unguarded(), 1, "the outer one");
             assert_eq!(levels.pop(Some(inner)), Some(1));
@@ -192,10 +211,10 @@ mod tests {
 
     #[test]
     fn one_renewed_level_is_enough() {
-        let mut levels = Levels::new(terms(1000, Renewals::None));
+        let mut levels = Levels::new(terms(1000, Renewals::None), NOW);
         assert!(levels.are_fixed());
-        let renewed = levels.push(terms(1000, Renewals::Unlimited));
-        levels.push(terms(1000, Renewals::None));
+        let renewed = levels.push(terms(1000, Renewals::Unlimited), NOW);
+        levels.push(terms(1000, Renewals::None), NOW);
         assert!(!levels.are_fixed());
         assert_eq!(levels.pop(Some(renewed)), Some(2));
         assert!(levels.are_fixed());
@@ -204,25 +223,41 @@ mod tests {
 
     #[test]
     fn renewals_are_used_up_one_by_one() {
-        let mut levels = Levels::new(terms(1000, Renewals::Left(2)));
+        let mut levels = Levels::new(terms(1000, Renewals::Left(2)), NOW);
         for _ in 0..2 {
-            assert!(!levels.are_used_up());
+            assert!(levels.renewal_at(NOW).is_some());
             levels.renewed(1000);
         }
-        assert!(levels.are_used_up() && !levels.are_fixed());
-        let unlimited = levels.push(terms(1000, Renewals::Unlimited));
+        assert!(levels.renewal_at(NOW).is_none() && !levels.are_fixed());
+        let unlimited = levels.push(terms(1000, Renewals::Unlimited), NOW);
         assert!(
-            !levels.are_used_up(),
+            levels.renewal_at(NOW).is_some(),
             "a level without a limit keeps the hold"
         );
         levels.pop(Some(unlimited));
-        assert!(levels.are_used_up());
+        assert!(levels.renewal_at(NOW).is_none());
+    }
+
+    #[test]
+    fn a_renewal_ends_at_the_limit_of_the_longest_level() {
+        let after = |millis| NOW.after(Duration::from_millis(millis));
+        let limited = terms(1000, Renewals::For(Duration::from_millis(3000)));
+        let mut levels = Levels::new(limited, after(500));
+        let renewals = |levels: &Levels| {
+            [0, 2500, 2501, 2999, 3000, 9000].map(|at| levels.renewal_at(after(at)))
+        };
+        let alone = [Some(1000), Some(1000), Some(999), Some(501), None, None];
+        assert_eq!(renewals(&levels), alone);
+        levels.push(terms(800, Renewals::Left(0)), NOW);
+        assert_eq!(renewals(&levels)[4..], [None, None]);
+        levels.push(terms(800, Renewals::Unlimited), NOW);
+        assert_eq!(renewals(&levels)[2..], [Some(999), Some(800), Some(800), Some(800)]);
     }
 
     #[test]
     fn a_hold_is_abandoned_once_and_then_renewed_by_no_level() {
-        let mut levels = Levels::new(terms(1000, Renewals::Unlimited));
-        levels.push(terms(3000, Renewals::Left(2)));
+        let mut levels = Levels::new(terms(1000, Renewals::Unlimited), NOW);
+        levels.push(terms(3000, Renewals::Left(2)), NOW);
         assert!(levels.abandon() && !levels.abandon());
         assert!(levels.are_fixed());
         assert_eq!(levels.lease_millis(), 3000);
@@ -234,11 +269,11 @@ mod tests {
         fn levels_behave_like_a_list(
             steps in prop::collection::vec((any::<bool>(), 1..100_000u64), 1..40),
         ) {
-            let mut levels = Levels::new(terms(5000, Renewals::Unlimited));
+            let mut levels = Levels::new(terms(5000, Renewals::Unlimited), NOW);
             let mut model = vec![5000];
             for (push, millis) in steps {
                 if push {
-                    levels.push(terms(millis, Renewals::None));
+                    levels.push(terms(millis, Renewals::None), NOW);
                     model.push(millis);
                 } else {
                     let left = model.pop().map(|_| model.len() as u32);

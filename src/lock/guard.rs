@@ -104,21 +104,21 @@ use crate::error::{LostReason, Result};
 /// # }
 /// ```
 ///
-/// A job runs [at most once](Self::unlock_after) in a period:
+/// A job runs [at most once](Self::unlock_at_least) in a period, on all machines together. If its
+/// process dies, the lease ends with the period:
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
 /// # let server = redis_test::server::RedisServer::new();
 /// # let url = &format!("redis://{}", server.addr);
 /// use std::time::Duration;
-/// use std::time::Instant;
 /// use leasehold::{Lease, LockClient};
 ///
 /// let lock = LockClient::connect(url)?.reentrant_lock("report:nightly");
-/// let (period, began) = (Duration::from_secs(3600), Instant::now());
+/// let period = Duration::from_secs(3600);
 /// if let Some(guard) = lock.try_acquire(Duration::ZERO, Lease::fixed(period))? {
 ///     println!("the report of this hour");
-///     guard.unlock_after(period.saturating_sub(began.elapsed()))?;
+///     guard.unlock_at_least(period)?; // not `drop`, which would let it run again
 /// }
 /// assert!(!lock.is_held_by_current_thread());
 /// assert!(lock.try_acquire_now()?.is_none());

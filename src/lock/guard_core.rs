@@ -89,6 +89,15 @@ impl GuardCore {
         self.unlock()
     }
 
+    pub(super) fn unlock_at_least(self, time: Duration) -> Result<()> {
+        let levels = self.held.levels().iter();
+        let held_for = levels.map(|level| level.hold.held_for()).min();
+        match time.saturating_sub(held_for.unwrap_or_default()) {
+            Duration::ZERO => self.unlock(),
+            rest => self.unlock_after(rest.max(Duration::from_millis(1))),
+        }
+    }
+
     fn release_within(&mut self, budget: fn(&Core) -> CallBudget<'static>) -> Result<()> {
         self.is_released = true;
         self.held.release(|| self.held.budget(budget))

@@ -122,11 +122,6 @@ macro_rules! unlock_methods {
             /// regardless of the remaining lease. Until then no client can acquire it, including
             /// this one, and [`inspect`](crate::LockClient::inspect) shows another owner id.
             ///
-            /// So a job can run at most once in a period: the lease is [fixed](crate::Lease::fixed)
-            /// and as long as the period, and after the work the lock is kept for the rest of it.
-            /// With a renewed lease, the job would run again in the same period if its process
-            /// died. [`LockGuard`](crate::LockGuard#examples) has an example.
-            ///
             /// If outer levels of the thread remain, `time` begins when the last of them is
             /// unlocked, and the longest `time` of these levels counts. The same is true of threads
             /// that hold the read lock of a [`ReadWriteLock`](crate::ReadWriteLock) together,
@@ -146,6 +141,23 @@ macro_rules! unlock_methods {
             ///   background.
             pub fn unlock_after(self, time: Duration) -> Result<()> {
                 self.$inner.unlock_after(time)
+            }
+
+            /// Unlocks in this process, and keeps the lock in Redis until `time` has passed since
+            /// the thread acquired it (its first level), as [`unlock_after`](Self::unlock_after)
+            /// does for the rest. If `time` has passed already, the call is
+            /// [`unlock`](Self::unlock).
+            ///
+            /// So a job can run at most once in a period: the lease is [fixed](crate::Lease::fixed)
+            /// and as long as the period, and after the work the lock is kept for the rest of it.
+            /// With a renewed lease, the job would run again in the same period if its process
+            /// died. [`LockGuard`](crate::LockGuard#examples) has an example.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`unlock_after`](Self::unlock_after).
+            pub fn unlock_at_least(self, time: Duration) -> Result<()> {
+                self.$inner.unlock_at_least(time)
             }
         }
     };

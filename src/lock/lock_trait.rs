@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::LockGuard;
+use super::run::{RunError, run_under};
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::error::{Error, Result};
@@ -281,6 +282,18 @@ pub trait Lock: fmt::Debug + Send + Sync {
     #[must_use = "None means that the lock is not held"]
     fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
 
+    /// Acquires the lock with [`Lease::RENEWED`] if it becomes free within `wait`; `None` if another
+    /// owner holds it then. The guard unlocks when it is dropped, so keep it: `if let Some(guard) =
+    /// lock.try_acquire_for(..)? { .. }`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock).
+    #[must_use = "None means that the lock is not held"]
+    fn try_acquire_for(&self, wait: Duration) -> Result<Option<LockGuard>> {
+        self.try_acquire(wait, Lease::RENEWED)
+    }
+
     /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it.
     /// The guard unlocks when it is dropped, so keep it: `if let Some(guard) =
     /// lock.try_acquire_now()? { .. }`. After `lock.try_acquire_now()?.is_some()` the lock is
@@ -323,21 +336,45 @@ pub trait Lock: fmt::Debug + Send + Sync {
         is_held.then(|| with_guard(self, lease)).transpose()
     }
 
-    /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. Returns the value
-    /// of `work`, and the result of the unlock: [`Error::Lost`](crate::Error::Lost) if the lock was
-    /// lost meanwhile. [`ReentrantLock::with`](crate::ReentrantLock::with) has the details and an
-    /// example. Not for `dyn Lock`.
+    /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. The error says
+    /// whether `work` has run. [`ReentrantLock::run`](crate::ReentrantLock::run) has the details and
+    /// an example. Not for `dyn Lock`.
     ///
     /// # Errors
     ///
-    /// Those of [`lock`](Self::lock). Then `work` has not run.
-    fn with<T>(&self, lease: Lease, work: impl FnOnce(&LockGuard) -> T) -> Result<(T, Result<()>)>
+    /// Those of [`ReentrantLock::run`](crate::ReentrantLock::run).
+    fn run<T, E>(
+        &self,
+        lease: Lease,
+        work: impl FnOnce(&LockGuard) -> Result<T, E>,
+    ) -> Result<T, RunError<E, T>>
     where
         Self: Sized,
     {
-        let guard = self.acquire_with(lease)?;
-        let value = work(&guard);
-        Ok((value, guard.unlock()))
+        let guard = self.acquire_with(lease).map_err(RunError::NotRun)?;
+        run_under(guard, work, LockGuard::unlock)
+    }
+
+    /// Acquires the lock with `lease` if it becomes free within `wait`, runs `work` with its guard,
+    /// and unlocks; `None` if another owner holds the lock then, and `work` has not run. Not for
+    /// `dyn Lock`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ReentrantLock::try_run`](crate::ReentrantLock::try_run).
+    fn try_run<T, E>(
+        &self,
+        wait: Duration,
+        lease: Lease,
+        work: impl FnOnce(&LockGuard) -> Result<T, E>,
+    ) -> Result<Option<T>, RunError<E, T>>
+    where
+        Self: Sized,
+    {
+        let guard = self.try_acquire(wait, lease).map_err(RunError::NotRun)?;
+        guard
+            .map(|guard| run_under(guard, work, LockGuard::unlock))
+            .transpose()
     }
 
     /// Returns true if this thread holds the lock, as far as this process knows. No I/O.

@@ -6,6 +6,7 @@ pub(super) use std::time::Duration;
 pub(super) use super::LockGuard;
 pub(super) use super::debug::show_handle;
 pub(super) use super::forward::forward;
+pub(super) use super::run::{RunError, run_under};
 pub(super) use crate::base::interrupt::Interrupt;
 pub(super) use crate::composite::Composite;
 pub(super) use crate::engine::SingleLock;
@@ -150,6 +151,18 @@ macro_rules! lock_by_handle {
                 Ok(held.map(|held| $guard::of(self.0.shared_name(), held)))
             }
 
+            /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) if it becomes free
+            /// within `wait`; `None` if another owner holds it then. The guard unlocks when it is
+            /// dropped, so keep it: `if let Some(guard) = lock.try_acquire_for(..)? { .. }`.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            #[must_use = "None means that the lock is not held"]
+            pub fn try_acquire_for(&self, wait: Duration) -> Result<Option<$guard>> {
+                self.try_acquire(wait, Lease::RENEWED)
+            }
+
             /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) if it is free;
             /// `None` if another owner holds it. The guard unlocks when it is dropped, so keep
             /// it: `if let Some(guard) = lock.try_acquire_now()? { .. }`, not `is_some()`.
@@ -196,54 +209,70 @@ macro_rules! lock_by_handle {
             }
 
             /// Acquires the lock with `lease` and waits while another owner holds it, runs
-            /// `work` with the guard, and unlocks.
-            ///
-            /// The outer result says whether `work` has run, the inner one whether the lock was
-            /// held until its end:
+            /// `work` with the guard, and unlocks. The error says whether `work` has run:
             ///
             /// | the lock | `work` | result |
             /// |---|---|---|
-            /// | was not acquired | has not run | the error of the acquire |
-            /// | was held, and is unlocked | has run | `Ok((value, Ok(())))` |
-            /// | was lost meanwhile | has run | `Ok((value, Err(Error::Lost { .. })))` |
-            /// | was held, no reply to the unlock | has run | `Ok((value, Err(..)))` (1) |
-            /// | is unlocked, as by dropping the guard | panicked | the panic continues |
+            /// | was not acquired | has not run | `Err(RunError::NotRun(..))` |
+            /// | was held, and is unlocked | returned `Ok(value)` | `Ok(value)` |
+            /// | was held, and is unlocked | returned an error | `Err(RunError::Failed(..))` |
+            /// | was lost, or its release is unknown | has run | `Err(RunError::Unlock { .. })` |
+            /// | is unlocked | panicked | the panic continues |
             ///
-            /// 1. [`Error::NotReleased`](crate::Error::NotReleased): the lock is released in
-            ///    the background.
-            ///
-            /// So the call can be repeated after an outer error, without doing the work twice.
-            /// The compiler warns if the inner result is not used. Work that takes long checks
-            /// its guard.
+            /// So only a call that returns [`NotRun`](crate::RunError::NotRun) can be repeated
+            /// without doing the work twice. [`Unlock`](crate::RunError::Unlock) contains what
+            /// `work` returned. Long work checks its guard.
             ///
             /// ```
             /// # fn main() -> leasehold::Result<()> {
             /// # let server = redis_test::server::RedisServer::new();
             /// # let url = &format!("redis://{}", server.addr);
-            /// use leasehold::{Lease, LockClient};
+            /// use leasehold::{Lease, LockClient, LockGuard, RunError};
+            ///
+            /// fn pay(guard: &LockGuard) -> leasehold::Result<u32> {
+            ///     guard.check()?;
+            ///     Ok(20 + 22)
+            /// }
             ///
             /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
-            /// let (sum, unlocked) = lock.with(Lease::RENEWED, |guard| {
-            ///     println!("held for at least {:?} more", guard.remaining());
-            ///     20 + 22
-            /// })?;
-            /// assert_eq!(sum, 42);
-            /// unlocked?; // Error::Lost if another client may have had the lock meanwhile
+            /// match lock.run(Lease::RENEWED, pay) {
+            ///     Ok(paid) => assert_eq!(paid, 42),
+            ///     Err(RunError::NotRun(error)) => println!("nothing is paid: {error}"),
+            ///     Err(error) => println!("do not repeat the payment: {error}"),
+            /// }
             /// # Ok(())
             /// # }
             /// ```
             ///
             /// # Errors
             ///
-            /// Those of [`Lock::lock`](crate::Lock::lock). Then `work` has not run.
-            pub fn with<T>(
+            /// `NotRun` with the errors of [`Lock::lock`](crate::Lock::lock), `Failed` with those
+            /// of `work`, `Unlock` with those of [`Lock::unlock`](crate::Lock::unlock).
+            pub fn run<T, E>(
                 &self,
                 lease: Lease,
-                work: impl FnOnce(&$guard) -> T,
-            ) -> Result<(T, Result<()>)> {
-                let guard = self.acquire_with(lease)?;
-                let value = work(&guard);
-                Ok((value, guard.unlock()))
+                work: impl FnOnce(&$guard) -> Result<T, E>,
+            ) -> Result<T, RunError<E, T>> {
+                let guard = self.acquire_with(lease).map_err(RunError::NotRun)?;
+                run_under(guard, work, $guard::unlock)
+            }
+
+            /// Acquires the lock with `lease` if it becomes free within `wait`, runs `work` with
+            /// the guard, and unlocks; `None` if another owner holds the lock then, and `work`
+            /// has not run.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`run`](Self::run), with those of
+            /// [`Lock::try_lock`](crate::Lock::try_lock) for `NotRun`.
+            pub fn try_run<T, E>(
+                &self,
+                wait: Duration,
+                lease: Lease,
+                work: impl FnOnce(&$guard) -> Result<T, E>,
+            ) -> Result<Option<T>, RunError<E, T>> {
+                let guard = self.try_acquire(wait, lease).map_err(RunError::NotRun)?;
+                guard.map(|guard| run_under(guard, work, $guard::unlock)).transpose()
             }
 
             /// Returns true if this thread holds the lock, as far as this process knows. No

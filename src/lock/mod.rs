@@ -17,6 +17,7 @@ mod permit_guard;
 mod read_write;
 mod redlock;
 mod reentrant;
+mod run;
 mod semaphore;
 #[cfg(test)]
 mod tests;
@@ -34,4 +35,5 @@ pub use permit_guard::PermitGuard;
 pub use read_write::{ReadLock, ReadWriteLock, WriteLock};
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
+pub use run::RunError;
 pub use semaphore::Semaphore;

@@ -2,6 +2,7 @@
 
 mod debug;
 mod methods;
+mod run;
 
 use crate::support::proxy::repository;
 
@@ -44,6 +45,7 @@ const PUBLIC: &[&str] = &[
     "RedLock",
     "ReentrantLock",
     "Result",
+    "RunError",
     "Semaphore",
     "Stats",
     "Subscription",

@@ -57,7 +57,7 @@ impl Hold {
 
     /// Counts the end of the hold, once. May call the application's metrics recorder.
     pub(crate) fn count_end(&self, counters: &Counters) {
-        counters.end_hold(&self.count, || Moment::now().since(self.state.lock().since));
+        counters.end_hold(&self.count, || self.held_for());
     }
 
     /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here
@@ -163,6 +163,11 @@ impl Hold {
         self.state.lock().lease
     }
 
+    /// For how long it has been held.
+    pub(crate) fn held_for(&self) -> Duration {
+        Moment::now().since(self.state.lock().since)
+    }
+
     /// When it ends in this process unless it is renewed.
     pub(crate) fn expires(&self) -> Moment {
         self.state.lock().expires()
@@ -183,7 +188,7 @@ impl Hold {
 
     /// Adds a level, unless the hold has ended. The caller has checked it.
     pub(crate) fn push(&self, terms: Terms) -> Result<LevelId> {
-        Ok(self.unless_ended()?.levels.push(terms))
+        Ok(self.unless_ended()?.levels.push(terms, Moment::now()))
     }
 
     /// Makes the release leave the lock in Redis for `millis`, under another owner id. Of several

@@ -11,7 +11,10 @@ impl Skip for Grant {
         let state = &mut *self.state.lock();
         let lost = state.lost.iter().filter_map(Weak::upgrade);
         for hold in state.live().chain(lost) {
-            hold.state.lock().lease.shift_back(time);
+            let hold = &mut *hold.state.lock();
+            hold.lease.shift_back(time);
+            hold.levels.shift_back(time);
+            hold.since = hold.since.before(time);
         }
         state.lease.shift_back(time);
         state.lease_ends = state.lease_ends.before(time);

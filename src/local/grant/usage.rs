@@ -90,7 +90,7 @@ impl Grant {
                 number: state.holds,
                 token: state.tokens.next(),
                 since,
-                levels: Levels::new(terms),
+                levels: Levels::new(terms, since),
                 lease,
                 end: None,
                 observers: Vec::new(),

@@ -33,7 +33,7 @@ struct Held {
 impl Held {
     fn new(terms: Terms, asked: Moment) -> Self {
         Self {
-            levels: Levels::new(terms),
+            levels: Levels::new(terms, asked),
             lease: LeaseState::new(Duration::from_millis(terms.millis), asked),
         }
     }
@@ -114,11 +114,40 @@ fn used_up_renewals_are_reported_before_the_lease_ends() {
     assert!(second < state.lease.expires);
 }
 
+/// A watchdog that acts when it is due renews a hold for as long as its limit permits: the lease
+/// never ends later, and the limit is reported when a third to a half of a lease is left.
+#[test]
+fn a_limit_in_time_is_reported_in_its_last_lease() {
+    for max in (LEASE + 1..LEASE * 5).step_by(100) {
+        let mut state = taken(Renewals::For(Duration::from_millis(max)));
+        loop {
+            let due = state.schedule().due;
+            assert!(state.lease.lease_ends <= at(max));
+            match state.action_at(due) {
+                Action::Renew(0) => state.renewed(due, 0),
+                Action::Renew(millis) => {
+                    assert!(due.after(Duration::from_millis(LEASE / 3)) < at(max));
+                    state.renewed(due, millis);
+                }
+                action => {
+                    assert_eq!(action, Action::LimitReached);
+                    let left = at(max).since(due);
+                    let range = LEASE / 3..=LEASE / 2;
+                    let is_in_time = range.contains(&(left.as_millis() as u64));
+                    assert!(is_in_time, "{left:?} are left of {max} ms");
+                    assert!(due < state.lease.expires);
+                    break;
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn an_extended_lease_is_confirmed_as_often_as_before() {
     let mut state = taken(Renewals::Unlimited);
     state.lease.granted(at(0), Duration::from_millis(HOUR));
-    state.levels.push(terms(HOUR, Renewals::None));
+    state.levels.push(terms(HOUR, Renewals::None), at(0));
     assert!(state.schedule().due <= at(LEASE * 2 / 3));
     assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
 }
@@ -134,7 +163,7 @@ fn a_limit_is_reported_shortly_before_the_lease_ends() {
         state
             .lease
             .granted(at(0), Duration::from_millis(inner.millis));
-        state.levels.push(inner);
+        state.levels.push(inner, at(0));
         assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
         state.renewed(at(LEASE * 2 / 3), 0);
         assert_eq!(
@@ -164,7 +193,7 @@ fn a_short_inner_level_does_not_shorten_a_renewed_one() {
     let mut state = taken(Renewals::Unlimited);
     let before = state.schedule();
     state.lease.granted(at(0), Duration::from_millis(10));
-    state.levels.push(terms(10, Renewals::None));
+    state.levels.push(terms(10, Renewals::None), at(0));
     state.levels.pop(None);
     assert_eq!(state.schedule(), before);
     assert_eq!(state.lease.expires, end(0, LEASE));
@@ -191,17 +220,18 @@ proptest! {
     /// within two thirds of it, and the end never moves back.
     #[test]
     fn the_watchdog_is_always_due_in_time(
-        steps in prop::collection::vec((0..3u8, 0..3usize, 50..100_000u64, 0..5000u64), 1..30),
+        steps in prop::collection::vec((0..3u8, 0..4usize, 50..100_000u64, 0..5000u64), 1..30),
     ) {
         let mut state = taken(Renewals::Unlimited);
         let (mut now, mut expires) = (0, state.lease.expires);
         for (kind, renewals, millis, later) in steps {
             now += later;
-            let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited][renewals];
+            let limit = Renewals::For(Duration::from_millis(millis * 3));
+            let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited, limit][renewals];
             match kind {
                 0 => {
                     state.lease.granted(at(now), Duration::from_millis(millis));
-                    state.levels.push(terms(millis, renewals));
+                    state.levels.push(terms(millis, renewals), at(now));
                 }
                 1 if state.levels.count() > 1 => {
                     state.levels.pop(None);

@@ -30,19 +30,20 @@ macro_rules! uses_every_method {
                 lock.unlock().unwrap();
             }
 
-            let guards: [$guard; 6] = [
+            let guards: [$guard; 7] = [
                 lock.acquire().unwrap(),
                 lock.acquire_with(lease).unwrap(),
                 lock.try_acquire(no_wait, lease)
                     .unwrap()
                     .expect("it is held"),
                 lock.try_acquire_now().unwrap().expect("it is held"),
+                lock.try_acquire_for(no_wait).unwrap().expect("it is held"),
                 lock.acquire_interruptibly(lease, &interrupt).unwrap(),
                 lock.try_acquire_interruptibly(no_wait, lease, &interrupt)
                     .unwrap()
                     .expect("it is held"),
             ];
-            assert!(lock.hold_count() == 6 && lock.is_locked().unwrap());
+            assert!(lock.hold_count() == 7 && lock.is_locked().unwrap());
             // The longest lease counts.
             assert!(guards[0].remaining() > Duration::from_secs(30));
             on_another_thread(|| assert!(lock.try_acquire_now().unwrap().is_none()));
@@ -52,10 +53,13 @@ macro_rules! uses_every_method {
             assert_matches!(interrupted, Err(Error::Interrupted { .. }));
             drop(guards);
             assert!(lock.hold_count() == 0);
-            let work = |guard: &$guard| (guard.remaining() > Duration::from_secs(30), 7);
-            let (value, unlocked) = lock.with(lease, work).unwrap();
-            unlocked.unwrap();
-            assert!(value == (true, 7) && lock.hold_count() == 0);
+            let work = |guard: &$guard| match guard.remaining() > Duration::from_secs(30) {
+                true => Ok(7),
+                false => Err("a short lease"),
+            };
+            assert_eq!(lock.run(lease, work).unwrap(), 7);
+            assert_eq!(lock.try_run(no_wait, lease, work).unwrap(), Some(7));
+            assert_eq!(lock.hold_count(), 0);
         }
     };
 }

@@ -1,6 +1,6 @@
 //! Lost replies. The server has executed the request, and the client has to find out.
 
-use leasehold::Result;
+use leasehold::{Result, RunError};
 
 use super::kinds;
 use crate::support::prelude::*;
@@ -139,8 +139,12 @@ fn every_release_without_a_reply_says_that_the_work_was_done() {
     let left = kept.unlock_after(LEASE.get());
     assert!(is_not_released(&left), "{left:?}");
     let other = client.reentrant_lock(&unique("lost"));
-    let (value, unlocked) = other.with(Lease::RENEWED, |_| 7).expect("the work runs");
-    assert!(value == 7 && is_not_released(&unlocked), "{unlocked:?}");
+    let run = other.run(Lease::RENEWED, |_| Ok::<_, Error>(7));
+    let Err(RunError::Unlock { error, result }) = run else {
+        panic!("{run:?}");
+    };
+    assert_eq!(result.unwrap(), 7);
+    assert!(is_not_released(&Err::<(), _>(*error)));
     // The watchdog repeats releases, but not those that keep the lock.
     for (result, is_repeated) in [(&released, true), (&left, false)] {
         let text = result.as_ref().unwrap_err().to_string();

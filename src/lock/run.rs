@@ -1,0 +1,99 @@
+//! Work that runs under a lock, and an error that says whether it has run.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// Why a [`run`](crate::ReentrantLock::run) under a lock failed, and whether its work has run.
+///
+/// `E` is the error of the work, and `T` its value.
+///
+/// Only [`NotRun`](Self::NotRun) permits a repetition without doing the work twice: repeat the call
+/// if its error [is transient](Error::is_transient). An error of a call within the work, such as
+/// [`extend`](crate::LockGuard::extend) or the acquire of another lock, is the work's own error,
+/// also if it is transient.
+///
+/// The text contains the text of the errors. [`source`](std::error::Error::source) returns none of
+/// them; programs read them from the variant.
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use leasehold::{Lease, LockClient, RunError};
+///
+/// fn pay(amount: u32) -> Result<u32, String> {
+///     if amount > 100 { Err("too much".into()) } else { Ok(amount) }
+/// }
+///
+/// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
+/// let paid = loop {
+///     match lock.run(Lease::RENEWED, |_guard| pay(101)) {
+///         Err(RunError::NotRun(error)) if error.is_transient() => {
+///             std::thread::sleep(std::time::Duration::from_secs(1)); // then repeat
+///         }
+///         result => break result,
+///     }
+/// };
+/// match paid {
+///     Ok(amount) => println!("{amount} is paid"),
+///     Err(RunError::NotRun(error)) => println!("nothing is paid: {error}"),
+///     Err(RunError::Failed(error)) => println!("the payment failed: {error}"),
+///     Err(RunError::Unlock { error, result }) => println!("look at {result:?}: {error}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum RunError<E, T = ()> {
+    /// The lock was not acquired, so the work has not run.
+    NotRun(Error),
+
+    /// The work has run and returned this error. The lock was held until its end, and is unlocked.
+    Failed(E),
+
+    /// The work has run, but the lock was lost meanwhile, or its release is unknown. Do not repeat
+    /// the work: look first at what it did.
+    Unlock {
+        /// The error of [`LockGuard::unlock`](crate::LockGuard::unlock): [`Error::Lost`] if another
+        /// client may have had the lock before the work ended, [`Error::NotReleased`] if the lock
+        /// was held until then, and is released in the background.
+        error: Box<Error>,
+        /// What the work returned.
+        result: Result<T, E>,
+    },
+}
+
+impl<E: fmt::Display, T> fmt::Display for RunError<E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRun(error) => write!(f, "the work has not run: {error}"),
+            Self::Failed(error) => write!(f, "the work failed: {error}"),
+            Self::Unlock { error, result } => {
+                match result {
+                    Ok(_) => f.write_str("the work succeeded")?,
+                    Err(error) => write!(f, "the work failed ({error})")?,
+                }
+                write!(f, "; then the unlock failed: {error}")
+            }
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display, T: fmt::Debug> std::error::Error for RunError<E, T> {}
+
+/// Runs `work` with `guard`, and unlocks it.
+pub(super) fn run_under<G, T, E>(
+    guard: G,
+    work: impl FnOnce(&G) -> Result<T, E>,
+    unlock: impl FnOnce(G) -> Result<()>,
+) -> Result<T, RunError<E, T>> {
+    let result = work(&guard);
+    match unlock(guard) {
+        Ok(()) => result.map_err(RunError::Failed),
+        Err(error) => Err(RunError::Unlock {
+            error: Box::new(error),
+            result,
+        }),
+    }
+}
