@@ -214,7 +214,7 @@ impl Terms {
             Renewals::Until(end) => {
                 let left = u64::try_from(end.since(now).as_millis());
                 left.map_or(self.millis, |left| left.min(self.millis))
-            },
+            }
             _ => self.millis,
         }
     }

@@ -251,7 +251,10 @@ mod tests {
         levels.push(terms(800, Renewals::Left(0)), NOW);
         assert_eq!(renewals(&levels)[4..], [None, None]);
         levels.push(terms(800, Renewals::Unlimited), NOW);
-        assert_eq!(renewals(&levels)[2..], [Some(999), Some(800), Some(800), Some(800)]);
+        assert_eq!(
+            renewals(&levels)[2..],
+            [Some(999), Some(800), Some(800), Some(800)]
+        );
     }
 
     #[test]

@@ -272,7 +272,9 @@ macro_rules! lock_by_handle {
                 work: impl FnOnce(&$guard) -> Result<T, E>,
             ) -> Result<Option<T>, RunError<E, T>> {
                 let guard = self.try_acquire(wait, lease).map_err(RunError::NotRun)?;
-                guard.map(|guard| run_under(guard, work, $guard::unlock)).transpose()
+                guard
+                    .map(|guard| run_under(guard, work, $guard::unlock))
+                    .transpose()
             }
 
             /// Returns true if this thread holds the lock, as far as this process knows. No

@@ -5,8 +5,8 @@ use std::process::Command;
 pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
-    condition, deployments, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion,
-    replicas, tls, wire,
+    condition, deployments, fair, faults, hold_time, leased_semaphore, lifetime, limits,
+    mutual_exclusion, replicas, tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -27,6 +27,7 @@ const ROLES: &[(&str, Role)] = &[
     #[cfg(target_os = "linux")]
     ("drop_a_pool", replicas::drop_a_pool),
     ("many_pairs", limits::growth::many_pairs),
+    ("run_once_a_period", hold_time::run_once_a_period),
     ("wait_together", fair::wait_together),
     (
         "wait_on_a_condition",
