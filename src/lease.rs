@@ -82,8 +82,8 @@ impl Lease {
     ///
     /// When a third to a half of a lease is left until then, the holder loses the lock, with the
     /// reason [`LostReason::RenewalLimit`](crate::LostReason::RenewalLimit). It can end its work
-    /// before other clients get the lock. With a lease of 30 seconds and a `max` of an hour, that is
-    /// 10 to 15 seconds before the end of the hour.
+    /// before other clients get the lock. With a lease of 30 seconds and a `max` of an hour, that
+    /// is 10 to 15 seconds before the end of the hour.
     ///
     /// If `max` is not longer than the lease, it is the length of a [fixed](Self::fixed) lease, and
     /// has its bounds. A longer `max` has none. The time begins when the lock is granted, and again

@@ -26,13 +26,27 @@ use crate::base::process::PerProcess;
 /// next task. It does what Java's `Thread.interrupt` does, without a hidden flag on the thread.
 ///
 /// ```
-/// use std::thread;
-/// use leasehold::Interrupt;
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use leasehold::{Error, Interrupt, Lease, LockClient};
+///
+/// let client = LockClient::connect(url)?;
+/// let lock = client.reentrant_lock("order:pay");
+/// let guard = lock.acquire()?;
 ///
 /// let interrupt = Interrupt::new();
-/// let clone = interrupt.clone();
-/// thread::spawn(move || clone.interrupt()).join().unwrap();
-/// assert!(interrupt.is_interrupted());
+/// let waiter = {
+///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
+///     std::thread::spawn(move || {
+///         lock.lock_interruptibly(Lease::RENEWED, &interrupt)?;
+///         lock.unlock()
+///     })
+/// };
+/// interrupt.interrupt();
+/// assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted { .. })));
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<Waits>);

@@ -73,9 +73,6 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// compiles, and nothing unlocks. Write `let _guard = lock.acquire()?;`, or call
     /// [`unlock`](Self::unlock) on each way out of the work.
     ///
-    /// A thread that holds the lock already gets a further level, which it must unlock, too. That
-    /// sends nothing, unless the lease of the outer levels has to be extended.
-    ///
     /// Prefer [`acquire`](Self::acquire), whose guard unlocks. If a thread ends without unlocking,
     /// the lock is not unlocked, because what the thread began may go on elsewhere, such as in
     /// another process. But it is not renewed any more: it ends with its lease, and the log has a
@@ -127,31 +124,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// While Redis does not reply, the call sends its request again, without a time limit. It
     /// notices the interrupt when the request under way ends, within the timeouts of the connection
     /// and the command together, or later while the server replies to earlier requests first. Then
-    /// it takes at most 250 ms to tell Redis that the thread waits no more.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// # let server = redis_test::server::RedisServer::new();
-    /// # let url = &format!("redis://{}", server.addr);
-    /// use leasehold::{Error, Interrupt, Lease, LockClient};
-    ///
-    /// let client = LockClient::connect(url)?;
-    /// let lock = client.reentrant_lock("order:pay");
-    /// let guard = lock.acquire()?;
-    ///
-    /// let interrupt = Interrupt::new();
-    /// let waiter = {
-    ///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
-    ///     std::thread::spawn(move || {
-    ///         lock.lock_interruptibly(Lease::RENEWED, &interrupt)?;
-    ///         lock.unlock()
-    ///     })
-    /// };
-    /// interrupt.interrupt();
-    /// assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// it takes at most 250 ms to tell Redis that the thread waits no more. [`Interrupt`] has an
+    /// example.
     ///
     /// # Errors
     ///
@@ -170,32 +144,6 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// With the locks of this crate, the thread keeps its place in the queue during the whole call.
     /// The provided method, for other implementations, calls [`try_lock`](Self::try_lock) for 50 ms
     /// at a time.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// # let server = redis_test::server::RedisServer::new();
-    /// # let url = &format!("redis://{}", server.addr);
-    /// use std::time::Duration;
-    /// use leasehold::{Error, Interrupt, Lease, LockClient};
-    ///
-    /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
-    /// let guard = lock.acquire()?;
-    ///
-    /// let interrupt = Interrupt::new();
-    /// let waiter = {
-    ///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
-    ///     let wait = Duration::from_secs(60);
-    ///     let lease = Lease::RENEWED;
-    ///     std::thread::spawn(move || match lock.try_lock_interruptibly(wait, lease, &interrupt)? {
-    ///         true => lock.unlock(),
-    ///         false => Ok(()),
-    ///     })
-    /// };
-    /// interrupt.interrupt();
-    /// assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// # Errors
     ///
@@ -250,8 +198,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///   server does not have the lock.
     fn unlock(&self) -> Result<()>;
 
-    /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it. The guard
-    /// unlocks when it is dropped.
+    /// As [`acquire_with`](Self::acquire_with), with [`Lease::RENEWED`].
     ///
     /// # Errors
     ///
@@ -282,9 +229,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     #[must_use = "None means that the lock is not held"]
     fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
 
-    /// Acquires the lock with [`Lease::RENEWED`] if it becomes free within `wait`; `None` if another
-    /// owner holds it then. The guard unlocks when it is dropped, so keep it: `if let Some(guard) =
-    /// lock.try_acquire_for(..)? { .. }`.
+    /// As [`try_acquire`](Self::try_acquire), with [`Lease::RENEWED`].
     ///
     /// # Errors
     ///
@@ -294,10 +239,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
         self.try_acquire(wait, Lease::RENEWED)
     }
 
-    /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it.
-    /// The guard unlocks when it is dropped, so keep it: `if let Some(guard) =
-    /// lock.try_acquire_now()? { .. }`. After `lock.try_acquire_now()?.is_some()` the lock is
-    /// unlocked again.
+    /// As [`try_acquire`](Self::try_acquire), with [`Lease::RENEWED`] and without a wait.
     ///
     /// # Errors
     ///
@@ -307,8 +249,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
         self.try_acquire(Duration::ZERO, Lease::RENEWED)
     }
 
-    /// Acquires the lock with `lease` and waits while another owner holds it, until `interrupt` is
-    /// raised. The guard unlocks when it is dropped.
+    /// As [`acquire_with`](Self::acquire_with), until `interrupt` is raised.
     ///
     /// # Errors
     ///
@@ -318,9 +259,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease)
     }
 
-    /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
-    /// holds it then. The wait ends with an error as soon as `interrupt` is raised. The guard
-    /// unlocks when it is dropped.
+    /// As [`try_acquire`](Self::try_acquire), until `interrupt` is raised.
     ///
     /// # Errors
     ///
@@ -336,13 +275,12 @@ pub trait Lock: fmt::Debug + Send + Sync {
         is_held.then(|| with_guard(self, lease)).transpose()
     }
 
-    /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. The error says
-    /// whether `work` has run. [`ReentrantLock::run`](crate::ReentrantLock::run) has the details and
-    /// an example. Not for `dyn Lock`.
+    /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks.
+    /// [`ReentrantLock::run`](crate::ReentrantLock::run) has the details. Not for `dyn Lock`.
     ///
     /// # Errors
     ///
-    /// Those of [`ReentrantLock::run`](crate::ReentrantLock::run).
+    /// [`RunError`] says whether `work` has run.
     fn run<T, E>(
         &self,
         lease: Lease,
@@ -351,17 +289,15 @@ pub trait Lock: fmt::Debug + Send + Sync {
     where
         Self: Sized,
     {
-        let guard = self.acquire_with(lease).map_err(RunError::NotRun)?;
-        run_under(guard, work, LockGuard::unlock)
+        run_under(self.acquire_with(lease), work, LockGuard::unlock)
     }
 
-    /// Acquires the lock with `lease` if it becomes free within `wait`, runs `work` with its guard,
-    /// and unlocks; `None` if another owner holds the lock then, and `work` has not run. Not for
-    /// `dyn Lock`.
+    /// As [`run`](Self::run), if the lock becomes free within `wait`; `None` if another owner holds
+    /// it then, and `work` has not run.
     ///
     /// # Errors
     ///
-    /// Those of [`ReentrantLock::try_run`](crate::ReentrantLock::try_run).
+    /// [`RunError`] says whether `work` has run.
     fn try_run<T, E>(
         &self,
         wait: Duration,
@@ -371,7 +307,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     where
         Self: Sized,
     {
-        let guard = self.try_acquire(wait, lease).map_err(RunError::NotRun)?;
+        let guard = self.try_acquire(wait, lease).transpose();
         guard
             .map(|guard| run_under(guard, work, LockGuard::unlock))
             .transpose()

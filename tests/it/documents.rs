@@ -350,9 +350,9 @@ fn the_clippy_toml_of_the_first_page_has_all_lock_types() {
     }
 }
 
-/// The error of a call that works under a lock does not say whether the work has run.
+/// Only the error of an acquire, or a `RunError`, says that the work has not run.
 #[test]
-fn pages_advise_to_repeat_nothing_but_an_acquire() {
+fn pages_advise_to_repeat_only_what_has_not_run() {
     let root = repository();
     let mut texts: Vec<_> = pages().iter().map(|page| read(page)).collect();
     texts.push(read(&root.join("README.md")));
@@ -361,7 +361,10 @@ fn pages_advise_to_repeat_nothing_but_an_acquire() {
     for text in texts {
         let paragraphs = text.split("\n\n");
         for paragraph in paragraphs.filter(|part| part.contains("is_transient")) {
-            assert!(paragraph.contains("acquire"), "{paragraph}");
+            let is_safe = ["acquire", "RunError::NotRun("]
+                .iter()
+                .any(|it| paragraph.contains(it));
+            assert!(is_safe, "{paragraph}");
             advice += 1;
         }
     }

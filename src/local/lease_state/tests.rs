@@ -227,7 +227,8 @@ proptest! {
         for (kind, renewals, millis, later) in steps {
             now += later;
             let limit = Renewals::For(Duration::from_millis(millis * 3));
-            let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited, limit][renewals];
+            let left = Renewals::Left(2);
+            let renewals = [Renewals::None, left, Renewals::Unlimited, limit][renewals];
             match kind {
                 0 => {
                     state.lease.granted(at(now), Duration::from_millis(millis));
