@@ -121,3 +121,27 @@ fn threads_that_work_keep_their_renewed_locks_while_time_is_skipped() {
         held.unlock().unwrap();
     }
 }
+
+/// The skipped time counts for the limits of a hold.
+#[test]
+fn a_hold_ends_at_its_limits_when_the_clock_is_advanced() {
+    let redis = start();
+    let hour = 60 * MINUTE;
+    let lock = redis.client().unwrap().reentrant_lock("job");
+    let limited = lock.acquire_with(Lease::held_at_most(hour)).unwrap();
+    for _ in 0..58 {
+        redis.advance(MINUTE);
+        limited.check().unwrap();
+    }
+    redis.advance(2 * MINUTE);
+    assert_error!(limited.check(), Lost);
+    drop(limited);
+
+    let guard = lock.acquire_with(Lease::fixed(hour)).unwrap();
+    redis.advance(20 * MINUTE);
+    guard.unlock_at_least(hour).unwrap();
+    redis.advance(39 * MINUTE);
+    assert!(lock.is_locked().unwrap());
+    redis.advance(MINUTE);
+    assert!(!lock.is_locked().unwrap());
+}
