@@ -69,7 +69,8 @@
 //!
 //! [`acquire_interruptibly`] and others also end when an [`Interrupt`] is raised. The error of
 //! [`run`] says whether the work has run, so that a program can repeat what has not. Every lock
-//! type has these methods. The trait [`Lock`] has them, too, for code that accepts any kind of lock.
+//! type has these methods. The trait [`Lock`] has them, too, for code that accepts any kind of
+//! lock.
 //!
 //! [`acquire`]: Lock::acquire
 //! [`try_acquire(wait, lease)`]: Lock::try_acquire
