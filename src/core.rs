@@ -15,7 +15,7 @@ use crate::base::lanes::RequestLanes;
 use crate::base::process::Process;
 use crate::base::test_clock::Active;
 use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result, TimeLimit};
 use crate::local::{LocalQueue, LockId};
 use crate::observe::{self, Observer, Reporter};
 use crate::protocol::{LOCKS, PERMITS};
@@ -266,7 +266,7 @@ fn is_wanted(key: &str, number: u64, queue: &LocalQueue) -> bool {
 }
 
 fn no_thread(error: std::io::Error) -> Error {
-    let cause = error.into();
+    let cause = Arc::new(error);
     Error::NoThread { cause }
 }
 
@@ -290,12 +290,16 @@ fn start_provider(
     let thread = thread.map_err(no_thread)?;
     match thread.await_first(config.connect_timeout) {
         Ok(()) => Ok(thread),
-        Err(failure) => Err(Error::Unavailable {
-            lock: String::new(),
-            node: topology.deployment().as_ref().into(),
-            waited: Moment::now().since(began),
-            cause: failure.into(),
-        }),
+        Err(failure) => {
+            let waited = Moment::now().since(began);
+            Err(Error::Unavailable {
+                lock: String::new(),
+                node: topology.deployment().as_ref().into(),
+                waited,
+                limit: (waited >= config.connect_timeout).then_some(TimeLimit::Connect),
+                cause: Cause::from(failure).into(),
+            })
+        }
     }
 }
 

@@ -60,7 +60,8 @@ impl Lease {
     /// [`LockGuard::remaining`](crate::LockGuard::remaining)).
     ///
     /// Bounds: 1 ms to 2^53 ms. A fraction of a millisecond is rounded up. The first call that uses
-    /// a lease outside these bounds fails with [`Error::Config`].
+    /// a lease outside these bounds fails with
+    /// [`Error::InvalidArgument`].
     pub const fn fixed(duration: Duration) -> Self {
         Self {
             length: Some(duration),
@@ -127,7 +128,8 @@ impl Lease {
     /// so may longer leases of the same client. Use a separate client for such short leases.
     ///
     /// Bounds: 10 ms to 2^53 ms for a renewed lease, 1 ms to 2^53 ms for a fixed one. The first
-    /// call that uses a lease outside these bounds fails with [`Error::Config`].
+    /// call that uses a lease outside these bounds fails with
+    /// [`Error::InvalidArgument`].
     pub const fn lasting(self, length: Duration) -> Self {
         Self {
             length: Some(length),
@@ -144,10 +146,12 @@ impl Lease {
             renewals => (length, renewals),
         };
         let millis = match renewals {
-            Renewals::None => whole_millis("lease", length),
-            _ => check_renewed("lease", length),
+            Renewals::None => whole_millis(length),
+            _ => check_renewed(length),
         };
-        let millis = millis.map_err(|error| error.concerning(name))?;
+        let invalid =
+            |rule| Error::argument("lease", format_args!("{length:?}"), rule).concerning(name);
+        let millis = millis.map_err(invalid)?;
         Ok(Terms { millis, renewals })
     }
 }
@@ -155,28 +159,24 @@ impl Lease {
 /// The shortest lease that leaves time for its renewal.
 const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 
-/// A renewed lease in milliseconds. Fails if it cannot have this length.
-pub(crate) fn check_renewed(field: &'static str, length: Duration) -> Result<u64> {
+/// A renewed lease in milliseconds. If it cannot have this length, the rule that it breaks.
+pub(crate) fn check_renewed(length: Duration) -> Result<u64, &'static str> {
     if length < SHORTEST_RENEWED {
-        let rule = format!("a renewed lease must be at least {SHORTEST_RENEWED:?}");
-        return Err(Error::config(field, format_args!("{length:?}"), rule));
+        return Err("a renewed lease must be at least 10ms");
     }
-    whole_millis(field, length)
+    whole_millis(length)
 }
 
 /// The longest lease. Lua's numbers are doubles, which represent integers exactly up to here.
 const MAX_MILLIS: u64 = 1 << 53;
 
-/// A lease in milliseconds, the unit of Redis. Rounded up, so that the lease in Redis is never
-/// shorter than the one in this process.
-pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64> {
+/// A lease in milliseconds, the unit of Redis, or the rule that it breaks. Rounded up, so that the
+/// lease in Redis is never shorter than the one in this process.
+pub(crate) fn whole_millis(length: Duration) -> Result<u64, &'static str> {
     let millis = length.as_nanos().div_ceil(1_000_000);
     match u64::try_from(millis) {
         Ok(millis) if length >= Duration::from_millis(1) && millis <= MAX_MILLIS => Ok(millis),
-        _ => {
-            let rule = "must be at least 1 ms and at most 2^53 ms, which are 285,000 years";
-            Err(Error::config(field, format_args!("{length:?}"), rule))
-        }
+        _ => Err("must be at least 1 ms and at most 2^53 ms, which are 285,000 years"),
     }
 }
 

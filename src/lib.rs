@@ -254,7 +254,7 @@ pub use config::LockClientBuilder;
 /// The crate of the channels in a [`Subscription`], for its `select!` and the errors of its
 /// `Receiver`.
 pub use crossbeam_channel;
-pub use error::{Cause, Error, Hint, LostReason, Permission, Result};
+pub use error::{Cause, Error, Hint, LostReason, Permission, Result, TimeLimit};
 pub use lease::Lease;
 #[cfg(feature = "macros")]
 #[doc = include_str!("locked.md")]

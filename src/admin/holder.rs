@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Connection, Server, ServerError, key};
 use crate::base::client_name;
 use crate::client::LockClient;
-use crate::error::Result;
+use crate::error::{Cause, Result};
 
 /// The process of a client that holds a lock, as [`LockClient::holder`] returns it.
 ///
@@ -162,7 +162,7 @@ impl LockClient {
             if error.is_reply() && !error.is_temporary() {
                 redis.refusal(&key, error.cause)
             } else {
-                redis.unavailable(&key, &budget, error.cause.into())
+                redis.unavailable(&key, &budget, Cause::from(error.cause))
             }
         })?;
         Ok(clients.holder(&owner))

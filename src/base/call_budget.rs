@@ -24,7 +24,7 @@ use crate::base::interrupt::{Interrupt, Registered};
 use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
 use crate::base::test_clock::{Active, ClientClock};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TimeLimit};
 use give_way::GiveWay;
 use long_wait::LongWait;
 pub(crate) use long_wait::WaitObserver;
@@ -50,6 +50,8 @@ pub(crate) struct CallBudget<'c> {
     /// For how long Redis may send no reply at all, however long the call has already run.
     unanswered_for: Duration,
     grace: Duration,
+    /// What set `reply_by`.
+    reply_limit: Option<TimeLimit>,
     /// Set if all steps of the call [share one grace](Self::share_grace): when that grace ends,
     /// which is never before it has begun.
     shared_grace: Cell<Option<Moment>>,
@@ -97,8 +99,13 @@ impl<'c> CallBudget<'c> {
         let started = Moment::now();
         let reply_by = started.after(wait.max(command_timeout));
         let grace = GRACE.min(command_timeout);
+        let reply_limit = match wait > command_timeout {
+            true => TimeLimit::Wait,
+            false => TimeLimit::Command,
+        };
         Self {
             unanswered_for,
+            reply_limit: Some(reply_limit),
             ..Self::new(started, started.after(wait), reply_by, grace)
         }
     }
@@ -160,6 +167,7 @@ impl<'c> CallBudget<'c> {
             shutdown: self.shutdown,
             further_shutdowns: self.further_shutdowns.clone(),
             unanswered_for: self.unanswered_for,
+            reply_limit: self.reply_limit,
             ..Self::new(self.started, self.started, self.reply_by, self.grace)
         }
     }
@@ -191,6 +199,14 @@ impl<'c> CallBudget<'c> {
     /// When the call ends, apart from the grace for a reply that is on its way.
     pub(crate) fn call_deadline(&self) -> Moment {
         self.minus_skipped(self.reply_by, self.started)
+    }
+
+    /// The limit that has ended the call without a reply. `None` if there is time left.
+    pub(crate) fn time_limit(&self) -> Option<TimeLimit> {
+        if self.call_deadline().is_past() {
+            return self.reply_limit;
+        }
+        (self.elapsed() >= self.unanswered_for).then_some(TimeLimit::GiveUp)
     }
 
     /// Counts the time without a reply from `since`, or from the start of this call if that is
@@ -324,53 +340,4 @@ impl<'c> CallBudget<'c> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ended() -> CallBudget<'static> {
-        let budget = CallBudget::for_reply(Duration::from_millis(1));
-        while !budget.call_deadline().is_past() {
-            std::thread::yield_now();
-        }
-        budget
-    }
-
-    /// However long it waits: the longest wait is no special case.
-    #[test]
-    fn a_call_with_a_long_wait_gives_up_without_a_reply() {
-        let timeout = Duration::from_secs(1);
-        let unanswered_for = timeout * 10;
-        for wait in [timeout * 3600, timeout * 1_000_000_000, Duration::MAX] {
-            let budget = CallBudget::with_wait(wait, timeout, unanswered_for);
-            let ten = timeout * 9..=timeout * 10;
-            assert!(ten.contains(&budget.reply_deadline().left()), "{budget:?}");
-            budget.set_unanswered_since(Some(Moment::now().after(timeout * 60)));
-            assert!(budget.reply_deadline().left() > timeout * 60, "{budget:?}");
-            assert!(budget.call_deadline().left() > timeout * 3000);
-            assert!(!budget.is_wait_over());
-        }
-        let budget = CallBudget::with_wait(timeout * 5, timeout, unanswered_for);
-        assert!(budget.reply_deadline().left() <= timeout * 5, "{budget:?}");
-    }
-
-    #[test]
-    fn a_shared_grace_is_given_once() {
-        let own = ended();
-        let first = own.reply_deadline();
-        while !first.is_past() {
-            std::thread::yield_now();
-        }
-        assert!(own.reply_deadline() > first);
-
-        let shared = ended();
-        shared.share_grace();
-        let end = shared.reply_deadline();
-        assert_eq!(shared.reply_deadline(), end);
-        assert!(shared.remaining(Duration::MAX).reply_deadline() <= end);
-        while !end.is_past() {
-            std::thread::yield_now();
-        }
-        assert_eq!(shared.reply_deadline(), end);
-        assert!(shared.remaining(Duration::MAX).reply_deadline().is_past());
-    }
-}
+mod tests;

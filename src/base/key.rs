@@ -191,12 +191,20 @@ impl LockKey {
 /// Fails if the name is empty or too long.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     match name.len() {
-        0 => Err(Error::config("name", "\"\"", "must have at least one byte")),
+        0 => Err(Error::argument(
+            "name",
+            "\"\"",
+            "must have at least one byte",
+        )),
         1..=MAX_NAME => Ok(()),
         bytes => {
             let begin: String = name.chars().take(SHOWN).collect();
             let value = format!("{begin:?}.., {bytes} bytes long");
-            Err(Error::config("name", value, "must have at most 512 bytes"))
+            Err(Error::argument(
+                "name",
+                value,
+                "must have at most 512 bytes",
+            ))
         }
     }
 }

@@ -34,7 +34,8 @@ pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<d
         _ => {
             let names = lock_kinds().collect::<Vec<_>>().join(", ");
             let rule = format!("must be one of {names}");
-            return Err(Error::config("kind", format_args!("{kind:?}"), rule));
+            let error = Error::argument("kind", format_args!("{kind:?}"), rule);
+            return Err(error.concerning(name));
         }
     })
 }

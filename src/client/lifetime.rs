@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::LockClient;
 use crate::base::clock::Moment;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result, TimeLimit};
 
 impl LockClient {
     /// Checks that the servers that have the locks reply, with one `PING` to each: the health check
@@ -129,7 +129,8 @@ impl LockClient {
         ended.map_err(|rest| Error::NotReleased {
             lock: String::new(),
             node: self.core.redis.topology.deployment().as_ref().into(),
-            cause: rest.into(),
+            limit: Some(TimeLimit::Wait),
+            cause: Cause::from(rest).into(),
             retried: true,
             is_change: false,
         })

@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::engine::GrantReply;
-use crate::error::Result;
+use crate::error::{Cause, Result};
 use crate::protocol::{Verdict, verdict, verdicts};
 use crate::request::{NoReply, Reply, Request};
 use crate::script::Call;
@@ -100,7 +100,7 @@ fn grant_replies(
     decoded.unwrap_or_else(|error| {
         let unclear = |key: &LockKey| {
             let cause = "no clear reply to a request for several locks";
-            request.client.unavailable(key, budget, cause.into())
+            request.client.unavailable(key, budget, Cause::from(cause))
         };
         let others = keys().skip(1).map(unclear);
         std::iter::once(error).chain(others).map(Err).collect()

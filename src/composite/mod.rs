@@ -35,7 +35,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::core::Core;
 use crate::engine::{HeldLock, LockCall, SingleLock};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::lease::Terms;
 use crate::local::{Hold, Unlocks};
 use crate::protocol::inspected;
@@ -141,7 +141,7 @@ impl Composite {
         }
         slowest(self.cores()).ok_or_else(|| {
             let rule = "at least one name is required";
-            Error::config("names", "an empty list", rule).concerning(self.name())
+            Error::argument("names", "an empty list", rule).concerning(self.name())
         })
     }
 
@@ -151,7 +151,7 @@ impl Composite {
         twice.map_or(Ok(()), |two| {
             let value = format_args!("{:?}, more than once", two[0].name());
             let rule = "each name may occur only once";
-            Err(Error::config("names", value, rule).concerning(self.name()))
+            Err(Error::argument("names", value, rule).concerning(self.name()))
         })
     }
 
@@ -160,14 +160,14 @@ impl Composite {
         if servers < 3 || servers.is_multiple_of(2) {
             let rule = "a majority needs an odd number of servers, at least three";
             let value = format_args!("{servers} servers");
-            return Err(Error::config("clients", value, rule).concerning(self.name()));
+            return Err(Error::argument("clients", value, rule).concerning(self.name()));
         }
         let mut seen = HashSet::new();
         let twice = self.nodes().find(|node| !seen.insert(Arc::clone(node)));
         twice.map_or(Ok(()), |node| {
             let value = format_args!("{node}, more than once");
             let rule = "each server may occur only once";
-            Err(Error::config("clients", value, rule).concerning(self.name()))
+            Err(Error::argument("clients", value, rule).concerning(self.name()))
         })
     }
 
@@ -289,7 +289,8 @@ impl Composite {
             lock: self.name().into(),
             node: nodes.join(", "),
             waited: budget.elapsed(),
-            cause: last.unwrap_or_else(|| "no majority of the servers replied".into()),
+            limit: budget.time_limit(),
+            cause: last.unwrap_or_else(|| Cause::from("no majority of the servers replied").into()),
         }
     }
 }

@@ -68,7 +68,9 @@ impl Options {
             let shortest = self.command_timeout;
             within("give_up_after", time, shortest, LONGEST_UNANSWERED)?;
         }
-        check_renewed("watchdog_lease", self.watchdog_lease)?;
+        let lease = self.watchdog_lease;
+        check_renewed(lease)
+            .map_err(|rule| Error::config("watchdog_lease", format_args!("{lease:?}"), rule))?;
         let longest = left_at_renewal(self.watchdog_lease);
         within("linger", self.linger, Duration::ZERO, longest)?;
         let every = self.confirm_every;

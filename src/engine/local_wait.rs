@@ -10,7 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::local::{Claim, TicketState, Waiter, Wanted};
 
 /// Waits behind the other threads of this process. Returns the ticket, or `None` if the wait ends
@@ -127,5 +127,5 @@ pub(crate) fn give_up(mut claim: Claim, lock: &SingleLock) {
 /// The error of a thread that waits for the reply to another thread of this process.
 pub(crate) fn no_reply(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
     let cause = "timed out while another thread of this process was waiting for Redis";
-    core.redis.unavailable(key, budget, cause.into())
+    core.redis.unavailable(key, budget, Cause::from(cause))
 }

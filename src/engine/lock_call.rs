@@ -5,7 +5,7 @@ use std::mem;
 use super::single_lock::SingleLock;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::lease::Terms;
 
 /// One call that acquires a lock.
@@ -41,6 +41,6 @@ impl LockCall<'_> {
     pub(crate) fn too_late_error(self) -> Error {
         let SingleLock { core, key, .. } = self.lock;
         let cause = "every reply arrived after the lease that it granted had ended";
-        core.redis.unavailable(key, self.budget, cause.into())
+        core.redis.unavailable(key, self.budget, Cause::from(cause))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::grant_request::{GrantReply, note_count, request_about_grant, reschedule_if_earlier};
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
-use crate::error::{Error, LostReason, Result};
+use crate::error::{Cause, Error, LostReason, Result};
 use crate::local::{Hold, Released, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
@@ -232,7 +232,10 @@ impl ReleaseEnd {
             // Either an earlier copy has released the lock, or the lock was lost before.
             Verdict::Lost(_) if reply.reached_another_server => {
                 let cause = "a failover during the release: the new server does not have the lock";
-                Self::Unclear(core.redis.unavailable(hold.key(), budget, cause.into()))
+                Self::Unclear(
+                    core.redis
+                        .unavailable(hold.key(), budget, Cause::from(cause)),
+                )
             }
             // An earlier copy of this request has released the lock.
             Verdict::Lost(_) if reply.is_ambiguous => Self::Released(None),

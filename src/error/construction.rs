@@ -5,7 +5,7 @@ use std::fmt;
 use super::Error;
 
 impl Error {
-    /// The error of a setting or an argument with this value, which breaks this rule.
+    /// The error of a setting with this value, which breaks this rule.
     pub(crate) fn config(
         field: &'static str,
         value: impl fmt::Display,
@@ -19,14 +19,28 @@ impl Error {
         }
     }
 
+    /// The error of an argument with this value, which breaks this rule.
+    pub(crate) fn argument(
+        argument: &'static str,
+        value: impl fmt::Display,
+        rule: impl Into<Box<str>>,
+    ) -> Self {
+        Self::InvalidArgument {
+            lock: String::new(),
+            argument,
+            value: value.to_string().into(),
+            rule: rule.into(),
+        }
+    }
+
     /// The error of a lock whose name is used as this rule forbids.
     pub(crate) fn misused(name: &str, rule: impl Into<Box<str>>) -> Self {
-        Self::config("name", format_args!("{name:?}"), rule).concerning(name)
+        Self::argument("name", format_args!("{name:?}"), rule).concerning(name)
     }
 
     /// This error of a setting or an argument, which concerns the lock of this name.
     pub(crate) fn concerning(mut self, name: &str) -> Self {
-        if let Self::Config { lock, .. } = &mut self {
+        if let Self::Config { lock, .. } | Self::InvalidArgument { lock, .. } = &mut self {
             *lock = name.into();
         }
         self
@@ -36,10 +50,15 @@ impl Error {
     pub(crate) fn of_release(self, retried: bool, is_change: bool) -> Self {
         match self {
             Self::Unavailable {
-                lock, node, cause, ..
+                lock,
+                node,
+                limit,
+                cause,
+                ..
             } => Self::NotReleased {
                 lock,
                 node,
+                limit,
                 cause,
                 retried,
                 is_change,

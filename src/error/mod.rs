@@ -3,21 +3,27 @@
 mod construction;
 mod hint;
 mod lost_reason;
+mod properties;
 mod text;
+mod time_limit;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use hint::{Hint, Permission};
 pub use lost_reason::LostReason;
+pub use time_limit::TimeLimit;
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The underlying cause of an error. Downcast it to
-/// [`admin::redis::RedisError`](crate::admin::redis::RedisError) or
-/// [`admin::LookUpFailed`](crate::admin::LookUpFailed); other causes are texts.
+/// Why a [credentials provider](crate::LockClientBuilder::credentials_provider) failed: any error,
+/// or a text.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// The underlying cause of an error, which clones share.
+pub(crate) type SharedCause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// Why a call failed.
 ///
@@ -25,16 +31,19 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// [`try_lock`](crate::Lock::try_lock) returns false then. Only a function with `#[locked]`, which
 /// cannot return that, returns [`HeldByAnother`](Self::HeldByAnother).
 ///
-/// Every error that concerns a lock, a semaphore or a latch contains its name in the field `lock`,
-/// which is empty if a call concerns no single one, such as [`ping`](crate::LockClient::ping).
-/// Every error that concerns a server contains its node (`host:port` or socket path). No error
-/// contains a password: the error of a refused log-in ends before it. An error contains a user name
-/// only if the server repeats it in its reply.
+/// Every error that concerns a lock, a semaphore or a latch contains its name, which
+/// [`lock_name`](Self::lock_name) returns. The field `lock` is empty if a call concerns no single
+/// one, such as [`ping`](crate::LockClient::ping). Every error that concerns a server contains its
+/// node (`host:port` or socket path). [`time_limit`](Self::time_limit) returns which limit ended
+/// the call. No error contains a password: the error of a refused log-in ends before it. An error
+/// contains a user name only if the server repeats it in its reply.
 ///
 /// The text of an error contains the text of its cause. So
 /// [`source`](std::error::Error::source) does not return the cause again; programs read it from the
-/// field `cause`. `Debug` writes the same text, because it is what a user sees of a `main` that
-/// returns a `Result`.
+/// field `cause`, and downcast it to [`admin::redis::RedisError`](crate::admin::redis::RedisError)
+/// or [`admin::LookUpFailed`](crate::admin::LookUpFailed); other causes are texts. `Debug` writes
+/// the same text as `Display`, because it is what a user sees of a `main` that returns a `Result`.
+/// Clones share the cause.
 ///
 /// ```no_run
 /// use leasehold::{Error, LockClient};
@@ -60,12 +69,13 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// [`confirm`](crate::LockGuard::confirm), [`Condition::wait`](crate::Condition::wait), the acquire
 /// of a nested lock. [`run`](crate::ReentrantLock::run) keeps both apart: only after
 /// [`RunError::NotRun`](crate::RunError::NotRun) the work has not begun.
-#[derive(thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The calling thread does not hold the lock: it never acquired it, has already released it, or
-    /// another thread acquired it. [`unlock`](crate::Lock::unlock) also returns this error if only
-    /// guards of the thread hold the lock; unlock a guard instead. While the thread waits on a
+    /// another thread acquired it. Call the method in the thread that holds the lock.
+    /// [`unlock`](crate::Lock::unlock) also returns this error if only guards of the thread hold
+    /// the lock; unlock a guard instead. While the thread waits on a
     /// [`Condition`](crate::Condition), it does not hold the lock. This is Java's
     /// `IllegalMonitorStateException`.
     #[error("{}", text::not_held(.lock, *.by_guard))]
@@ -90,8 +100,8 @@ pub enum Error {
     },
 
     /// Another client or thread held the lock until the end of the wait, or had unlocked it by
-    /// [`unlock_after`](crate::LockGuard::unlock_after). Only a function with `#[locked]` returns
-    /// this error.
+    /// [`unlock_after`](crate::LockGuard::unlock_after). Call the function again later, or let it
+    /// wait longer. Only a function with `#[locked]` returns this error.
     #[error(
         "lock {lock:?} is not free after a wait of {waited:.1?}: {}; try again later, or wait \
          longer",
@@ -112,12 +122,16 @@ pub enum Error {
     /// executed. The client undoes an acquire in the background. A release that gets no clear reply
     /// is [`NotReleased`](Self::NotReleased).
     ///
+    /// Check the server and the network, then repeat an acquire. If the server is slow rather than
+    /// away, raise the setting that the `limit` names.
+    ///
     /// Also the error of a [`build`](crate::LockClientBuilder::build) whose credentials provider
     /// has failed, or has not returned in time.
     #[error(
-        "{}no clear reply from Redis at {node} within {waited:.1?} ({cause}); check the server, \
+        "{}no clear reply from Redis at {node} within {waited:.1?}{} ({cause}); check the server, \
          then try again",
-        text::about(.lock)
+        text::about(.lock),
+        text::limited(*.limit)
     )]
     Unavailable {
         /// The name of the lock. Empty in the error of [`ping`](crate::LockClient::ping).
@@ -127,8 +141,11 @@ pub enum Error {
         node: String,
         /// How long the call took.
         waited: Duration,
+        /// The time limit that ended the call. `None` if the call had time left, but the request
+        /// must not be sent again.
+        limit: Option<TimeLimit>,
         /// The last failure. A refused connection or an error reply is a `redis::RedisError`.
-        cause: Cause,
+        cause: SharedCause,
     },
 
     /// The lock was held until its unlock, so the work under it was done, but the release got no
@@ -140,15 +157,21 @@ pub enum Error {
     /// Also the error of a [`shutdown`](crate::LockClient::shutdown), of permits that are returned,
     /// and of a latch that is counted down. If it `is_change`, do not repeat the call: the watchdog
     /// does, and Redis then executes it once.
-    #[error("{}{}", text::about(.lock), text::not_released(.node, .cause, *.is_change, *.retried))]
+    #[error(
+        "{}{}",
+        text::about(.lock),
+        text::not_released(.node, *.limit, .cause, *.is_change, *.retried)
+    )]
     NotReleased {
         /// The name of the lock. Empty in the error of a
         /// [`shutdown`](crate::LockClient::shutdown).
         lock: String,
         /// The node to which the request was sent.
         node: String,
+        /// The time limit that ended the call. `None` if the call had time left.
+        limit: Option<TimeLimit>,
         /// The last failure. A refused connection or an error reply is a `redis::RedisError`.
-        cause: Cause,
+        cause: SharedCause,
         /// True if the watchdog still tries to release it.
         retried: bool,
         /// True for a call that changes a number in Redis, such as
@@ -158,7 +181,8 @@ pub enum Error {
     },
 
     /// The lock was granted, but fewer replicas confirmed it in time than
-    /// [`min_replicas`](crate::LockClientBuilder::min_replicas) requires. So it was released.
+    /// [`min_replicas`](crate::LockClientBuilder::min_replicas) requires. So it was released. Check
+    /// the replicas, then acquire it again; or require fewer, or give them more time.
     #[error(
         "{lock:?}: only {confirmed} of {wanted} replicas of {node} confirmed it in time, so it was \
          released; check the replicas, or require fewer"
@@ -190,15 +214,17 @@ pub enum Error {
 
     /// The client was shut down before or during the call: see
     /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing: one
-    /// that is granted a lock at that moment returns `Ok`, and the lock is lost.
+    /// that is granted a lock at that moment returns `Ok`, and the lock is lost. End the work, or
+    /// build another client.
     #[error("{}the client was shut down; make another client", text::about(.lock))]
     ShutDown {
         /// The name of the lock. Empty if the call concerns no lock.
         lock: String,
     },
 
-    /// The [`Interrupt`](crate::Interrupt) was raised before the lock was acquired. After a wait on
-    /// a [`Condition`](crate::Condition): before a notification; the lock is held.
+    /// The [`Interrupt`](crate::Interrupt) was raised before the lock was acquired. End the work:
+    /// the interrupt stays raised. After a wait on a [`Condition`](crate::Condition): before a
+    /// notification; the lock is held.
     #[error("waiting for {lock:?} was interrupted")]
     Interrupted {
         /// The name of the lock.
@@ -207,7 +233,7 @@ pub enum Error {
 
     /// The calling thread holds the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), and
     /// tried to acquire the write lock, for which it would wait until it unlocks the read lock
-    /// itself.
+    /// itself. Unlock the read lock first, or acquire the write lock from the start.
     #[error(
         "lock {lock:?}: this thread holds the read lock, so it cannot acquire the write lock; \
          unlock the read lock first"
@@ -219,7 +245,8 @@ pub enum Error {
 
     /// A key of this lock holds another value: a lock of another kind that cannot share the name,
     /// or data of another type. A hash is a lock only if its fields are owner ids,
-    /// `<client uuid>:<number>`, as this crate and Redisson write them. Nothing was changed.
+    /// `<client uuid>:<number>`, as this crate and Redisson write them. Nothing was changed. Choose
+    /// another name, or use the kind that was found.
     #[error(
         "the name {lock:?} is used for a value of another type at {node}, {found}; choose another \
          name, or use the kind of lock, semaphore or latch that was found"
@@ -233,17 +260,15 @@ pub enum Error {
         found: String,
     },
 
-    /// The call or the setting is invalid: a value outside its bounds, a name that occurs twice, a
-    /// fenced lock or a Redlock of a name that the thread holds as a plain lock, a
-    /// [`FairLock`](crate::FairLock) of a name that is in use as a plain or fenced lock or the
-    /// other way round, a master that the sentinels do not know, or a second default client. No
-    /// lock was acquired or extended.
-    #[error("{}{field} is {value}: {rule}", text::about_unless(.value, .lock))]
+    /// The configuration of the client is invalid: a setting outside its bounds, a URL with an
+    /// unknown parameter, a master that the sentinels do not know, a default client that is missing
+    /// or set twice. Correct the setting as the `rule` says.
+    #[error("{}{field} is {value}: {rule}", text::about(.lock))]
     Config {
-        /// The name of the lock, the semaphore or the latch. Empty if the error concerns none, and
-        /// if the name itself is too long.
+        /// The name of the lock, if a call for a lock found the mistake. Empty in the error of
+        /// [`build`](crate::LockClientBuilder::build).
         lock: String,
-        /// The name of the setting or argument.
+        /// The name of the setting.
         field: &'static str,
         /// Its value, without secrets.
         value: Box<str>,
@@ -251,19 +276,39 @@ pub enum Error {
         rule: Box<str>,
     },
 
+    /// An argument of the call, or of the method that made the handle, is invalid: a lease or a
+    /// number of permits outside its bounds, an empty name, a name that occurs twice in a list, a
+    /// [`RedLock`](crate::RedLock) with an even number of servers. Or the name cannot be used so: a
+    /// fenced lock or a Redlock of a name that the thread holds as a plain lock, a
+    /// [`FairLock`](crate::FairLock) of a name that is in use as a plain or fenced lock or the
+    /// other way round. No lock was acquired or extended. Correct the program as the `rule` says.
+    #[error("{}{argument} is {value}: {rule}", text::about_unless(.value, .lock))]
+    InvalidArgument {
+        /// The name of the lock, the semaphore or the latch. Empty if the error concerns none, and
+        /// if the name itself is empty or too long.
+        lock: String,
+        /// The argument. `name` if the name cannot be used so.
+        argument: &'static str,
+        /// Its value.
+        value: Box<str>,
+        /// The rule that the value breaks.
+        rule: Box<str>,
+    },
+
     /// The system started no thread for a client: the limit of threads or of memory is reached. No
-    /// client was made.
+    /// client was made. Raise the limit, or end other threads, then build the client again.
     #[error(
         "the system started no thread for the client ({cause}); raise the limit of threads or of \
          memory (ulimit -u, pids.max of the control group), or end other threads"
     )]
     NoThread {
         /// The error of the system: a `std::io::Error`, if it is known.
-        cause: Cause,
+        cause: SharedCause,
     },
 
     /// Redis refused the request, or one side refused the other's certificate. A retry fails until
-    /// the cause is removed: memory, a permission, a password, a certificate.
+    /// the cause is removed: memory, a permission, a password, a certificate. The `hint` says what
+    /// to change.
     #[error(
         "{}Redis at {node} refused: {cause}{}",
         text::about(.lock),
@@ -275,81 +320,10 @@ pub enum Error {
         /// The node that refused.
         node: String,
         /// The reason: a `redis::RedisError`.
-        cause: Cause,
+        cause: SharedCause,
         /// What to change, if that follows from the reply.
         hint: Option<Box<Hint>>,
     },
-}
-
-impl Error {
-    /// Returns true if the same call may succeed when it is repeated later, and nothing else is
-    /// changed. Never true for an error of an unlock.
-    ///
-    /// | error | transient | because |
-    /// |---|---|---|
-    /// | [`HeldByAnother`](Self::HeldByAnother) | yes | the other owner releases the lock |
-    /// | [`Unavailable`](Self::Unavailable) | yes | the server may reply again (1) |
-    /// | [`TooFewReplicas`](Self::TooFewReplicas) | yes | the replicas may reply again |
-    /// | [`NoThread`](Self::NoThread) | yes | other threads may end |
-    /// | [`NotReleased`](Self::NotReleased) | no | the work was done, and the lock ends by itself |
-    /// | [`NotHeld`](Self::NotHeld) | no | the thread has to acquire the lock |
-    /// | [`Lost`](Self::Lost) | no | the thread has to unlock it, and to repeat its work |
-    /// | [`Redis`](Self::Redis) | no | the cause stays: memory, a permission, a password (2) |
-    /// | [`WrongType`](Self::WrongType) | no | the value stays |
-    /// | [`Config`](Self::Config), [`Upgrade`](Self::Upgrade) | no | the program has to change |
-    /// | [`Interrupted`](Self::Interrupted) | no | an interrupt stays raised |
-    /// | [`ShutDown`](Self::ShutDown), [`Forked`](Self::Forked) | no | it needs another client |
-    ///
-    /// 1. The first call may have been executed. Repeating an acquire is safe. Before a call that
-    ///    changes a number is repeated, read its documentation: the number may change twice.
-    /// 2. Errors of Redis that pass, such as `LOADING` or `READONLY`, are repeated by the call
-    ///    itself, and are [`Unavailable`](Self::Unavailable) after its time limit.
-    ///
-    /// A call repeats its request within its time limit already. So wait before the next call, and
-    /// limit the number of calls.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// use std::time::Duration;
-    /// use leasehold::{Error, LockClient};
-    ///
-    /// let client = LockClient::builder("redis://127.0.0.1:1")
-    ///     .command_timeout(Duration::from_millis(20))
-    ///     .build()?;
-    /// let lock = client.reentrant_lock("order:pay");
-    /// let mut attempts = 0;
-    /// let result = loop {
-    ///     attempts += 1;
-    ///     match lock.try_acquire_now() {
-    ///         Err(error) if error.is_transient() && attempts < 3 => continue,
-    ///         result => break result,
-    ///     }
-    /// };
-    /// assert_eq!(attempts, 3);
-    /// assert!(matches!(result, Err(Error::Unavailable { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        // Without a wildcard, so that a new error has to be decided here.
-        match self {
-            Self::HeldByAnother { .. }
-            | Self::Unavailable { .. }
-            | Self::TooFewReplicas { .. }
-            | Self::NoThread { .. } => true,
-            Self::NotHeld { .. }
-            | Self::NotReleased { .. }
-            | Self::Lost { .. }
-            | Self::Forked { .. }
-            | Self::ShutDown { .. }
-            | Self::Interrupted { .. }
-            | Self::Upgrade { .. }
-            | Self::WrongType { .. }
-            | Self::Config { .. }
-            | Self::Redis { .. } => false,
-        }
-    }
 }
 
 /// The text of the error.

@@ -6,7 +6,8 @@ use super::*;
 fn all() -> Vec<Error> {
     let lock = || String::from("order:pay");
     let node = || String::from("h:1");
-    let cause = || "no reply".into();
+    let cause = || Cause::from("no reply").into();
+    let limit = Some(TimeLimit::Command);
     vec![
         Error::NotHeld {
             lock: lock(),
@@ -15,12 +16,13 @@ fn all() -> Vec<Error> {
         Error::NotReleased {
             lock: lock(),
             node: node(),
+            limit,
             cause: cause(),
             retried: true,
             is_change: false,
         },
         Error::NoThread {
-            cause: "no thread for order:pay".into(),
+            cause: Cause::from("no thread for order:pay").into(),
         },
         Error::Lost {
             lock: lock(),
@@ -35,6 +37,7 @@ fn all() -> Vec<Error> {
             lock: lock(),
             node: node(),
             waited: Duration::ZERO,
+            limit,
             cause: cause(),
         },
         Error::TooFewReplicas {
@@ -54,14 +57,20 @@ fn all() -> Vec<Error> {
         },
         Error::Config {
             lock: lock(),
-            field: "lease",
+            field: "default client",
+            value: "not set".into(),
+            rule: "set it".into(),
+        },
+        Error::InvalidArgument {
+            lock: lock(),
+            argument: "lease",
             value: "0".into(),
             rule: "must be at least 1 ms".into(),
         },
         Error::Redis {
             lock: lock(),
             node: node(),
-            cause: "OOM".into(),
+            cause: Cause::from("OOM").into(),
             hint: None,
         },
     ]
@@ -80,7 +89,28 @@ fn an_error_is_transient_if_a_repetition_may_succeed() {
         assert_eq!(error.is_transient(), expected, "{error:?}");
         assert!(error.to_string().contains("order:pay"), "{error}");
         assert_eq!(format!("{error:?}"), error.to_string());
+        assert_eq!(error.clone().to_string(), error.to_string());
     }
+}
+
+#[test]
+fn an_error_says_which_lock_it_concerns_and_which_limit_ended_its_call() {
+    for error in all() {
+        let has_lock = !matches!(error, Error::NoThread { .. });
+        assert_eq!(error.lock_name(), has_lock.then_some("order:pay"));
+        let limit = match error {
+            Error::HeldByAnother { .. } => Some(TimeLimit::Wait),
+            Error::TooFewReplicas { .. } => Some(TimeLimit::Replicas),
+            Error::Unavailable { .. } | Error::NotReleased { .. } => Some(TimeLimit::Command),
+            _ => None,
+        };
+        assert_eq!(error.time_limit(), limit, "{error}");
+        if limit == Some(TimeLimit::Command) {
+            assert!(error.to_string().contains("limited by command_timeout"));
+        }
+    }
+    let lock = String::new();
+    assert_eq!(Error::ShutDown { lock }.lock_name(), None);
 }
 
 /// Calls of semaphores and latches return the other errors, too. `WrongType` names all kinds.
@@ -145,8 +175,10 @@ fn an_error_without_a_lock_names_none() {
         lock: String::new(),
         node: "h:1".into(),
         waited: Duration::from_secs(1),
-        cause: "no reply in time".into(),
+        limit: None,
+        cause: Cause::from("no reply in time").into(),
     };
+    assert_eq!(ping.lock_name(), None);
     assert_eq!(
         ping.to_string(),
         "no clear reply from Redis at h:1 within 1.0s (no reply in time); check the server, \
@@ -157,8 +189,7 @@ fn an_error_without_a_lock_names_none() {
 /// The name stands in the text once.
 #[test]
 fn an_argument_that_is_the_name_is_named_once() {
-    let error =
-        Error::config("name", "\"order:pay\"", "use one kind of lock").concerning("order:pay");
+    let error = Error::misused("order:pay", "use one kind of lock");
     assert_eq!(
         error.to_string(),
         "name is \"order:pay\": use one kind of lock"

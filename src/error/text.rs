@@ -3,7 +3,7 @@
 //! An error that also calls of semaphores and latches return names the object by its quoted name
 //! alone, without its kind.
 
-use super::Cause;
+use super::{SharedCause, TimeLimit};
 
 /// The beginning of the text of an error: the name, unless the call concerns none.
 pub(super) fn about(lock: &str) -> String {
@@ -33,25 +33,41 @@ pub(super) fn not_held(lock: &str, by_guard: bool) -> String {
     }
 }
 
+/// Which limit ended a call, after the time that it took.
+pub(super) fn limited(limit: Option<TimeLimit>) -> String {
+    limit.map_or_else(String::new, |limit| format!(", limited by {limit}"))
+}
+
 /// The text of [`Error::NotReleased`](super::Error::NotReleased), after the name.
-pub(super) fn not_released(node: &str, cause: &Cause, is_change: bool, retried: bool) -> String {
-    let no_reply = format!("Redis at {node} sent no clear reply");
+pub(super) fn not_released(
+    node: &str,
+    limit: Option<TimeLimit>,
+    cause: &SharedCause,
+    is_change: bool,
+    retried: bool,
+) -> String {
+    let limited = limited(limit);
+    let no_reply = |to: &str| {
+        format!("Redis at {node} sent no clear reply to {to} in time{limited} ({cause})")
+    };
     match (is_change, retried) {
         (true, true) => format!(
-            "{no_reply} to the call in time ({cause}); do not repeat this call: the watchdog does, \
-             and Redis executes it once"
+            "{}; do not repeat this call: the watchdog does, and Redis executes it once",
+            no_reply("the call")
         ),
         (true, false) => format!(
-            "{no_reply} to the call in time ({cause}); do not repeat this call: Redis may have \
-             executed it; nothing repeats it"
+            "{}; do not repeat this call: Redis may have executed it; nothing repeats it",
+            no_reply("the call")
         ),
         (false, true) => format!(
-            "the work was done, but {no_reply} to the release in time ({cause}); do not repeat the \
-             work: the watchdog still tries to release it, and what has a lease ends within it"
+            "the work was done, but {}; do not repeat the work: the watchdog still tries to \
+             release it, and what has a lease ends within it",
+            no_reply("the release")
         ),
         (false, false) => format!(
-            "the work was done, but {no_reply} to the release in time ({cause}); do not repeat the \
-             work: nothing repeats the release; what has a lease ends within it"
+            "the work was done, but {}; do not repeat the work: nothing repeats the release; what \
+             has a lease ends within it",
+            no_reply("the release")
         ),
     }
 }

@@ -55,8 +55,13 @@ impl GuardCore {
     }
 
     pub(super) fn extend(&self, duration: Duration) -> Result<()> {
-        let millis = whole_millis("lease", duration);
-        self.extend_to(millis.map_err(|error| error.concerning(self.name()))?)
+        self.extend_to(self.millis("duration", duration)?)
+    }
+
+    /// An argument of a method of the guard, in milliseconds.
+    fn millis(&self, argument: &'static str, value: Duration) -> Result<u64> {
+        let invalid = |rule| Error::argument(argument, format_args!("{value:?}"), rule);
+        whole_millis(value).map_err(|rule| invalid(rule).concerning(self.name()))
     }
 
     pub(super) fn confirm(&self) -> Result<()> {
@@ -77,8 +82,7 @@ impl GuardCore {
         if time.is_zero() {
             return self.unlock();
         }
-        let millis = whole_millis("time", time);
-        let millis = millis.map_err(|error| error.concerning(self.name()))?;
+        let millis = self.millis("time", time)?;
         for level in self.held.levels() {
             level.check_process()?;
             level.check_reads_not()?;

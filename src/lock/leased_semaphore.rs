@@ -251,7 +251,7 @@ impl LeasedSemaphore {
 
     fn total(&self, permits: u32) -> Result<i64> {
         let rule = "a semaphore can have at most 2^31 - 1 permits";
-        let error = |_| Error::config("permits", permits, rule).concerning(self.name());
+        let error = |_| Error::argument("permits", permits, rule).concerning(self.name());
         i32::try_from(permits).map(Into::into).map_err(error)
     }
 }

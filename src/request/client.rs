@@ -11,7 +11,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::test_clock::ClientClock;
 use crate::config::Config;
-use crate::error::{Cause, Error};
+use crate::error::{Error, SharedCause};
 use crate::observe::Observer;
 use crate::protocol::{self, OtherUse};
 use crate::topology::Topology;
@@ -74,12 +74,18 @@ impl RedisClient {
     }
 
     /// The error of a call that got no reply in its time.
-    pub(crate) fn unavailable(&self, lock: &LockKey, budget: &CallBudget, cause: Cause) -> Error {
+    pub(crate) fn unavailable(
+        &self,
+        lock: &LockKey,
+        budget: &CallBudget,
+        cause: impl Into<SharedCause>,
+    ) -> Error {
         Error::Unavailable {
             lock: lock.name().into(),
             node: self.topology.name_without_reply(lock),
             waited: budget.elapsed(),
-            cause,
+            limit: budget.time_limit(),
+            cause: cause.into(),
         }
     }
 
@@ -114,7 +120,7 @@ impl RedisClient {
                 lock: first.name().into(),
                 node,
                 hint: self.topology.hint(&error),
-                cause: error.into(),
+                cause: Arc::new(error),
             },
         }
     }

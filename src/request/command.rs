@@ -1,5 +1,7 @@
 //! The health check, which is about no lock.
 
+use std::sync::Arc;
+
 use redis::RedisError;
 
 use super::attempt::Attempt;
@@ -8,7 +10,7 @@ use super::state::{Request, RequestState, final_error};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
-use crate::error::{Cause, Error, Result};
+use crate::error::{Cause, Error, Result, TimeLimit};
 use crate::script::Call;
 use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
@@ -21,11 +23,12 @@ impl RedisClient {
     pub(crate) fn ping(&self) -> Result<()> {
         let began = Moment::now();
         let until = began.after(self.command_timeout);
-        let unavailable = |node: &str, cause| Error::Unavailable {
+        let unavailable = |node: &str, cause: Cause| Error::Unavailable {
             lock: String::new(),
             node: node.into(),
             waited: Moment::now().since(began),
-            cause,
+            limit: until.is_past().then_some(TimeLimit::Command),
+            cause: cause.into(),
         };
         let servers = self.topology.serving(until.left()).map_err(|error| {
             let unavailable = |cause| unavailable(&self.topology.deployment(), cause);
@@ -45,7 +48,7 @@ impl RedisClient {
                         lock: String::new(),
                         node: server.name().as_ref().into(),
                         hint: self.topology.hint(&error),
-                        cause: error.into(),
+                        cause: Arc::new(error),
                     };
                 }
             };

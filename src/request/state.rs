@@ -90,10 +90,10 @@ pub(super) fn final_error(lock: &str, error: RouteError) -> Result<Error, Cause>
         RouteError::Refused(error) => Ok(Error::Redis {
             lock: lock.into(),
             node: error.node.as_ref().into(),
-            cause: error.cause.into(),
+            cause: Arc::new(error.cause),
             hint: error.hint,
         }),
-        RouteError::Invalid(error) => Ok(error),
+        RouteError::Invalid(error) => Ok(error.concerning(lock)),
     }
 }
 

@@ -97,7 +97,7 @@ impl Number {
         }
         i32::try_from(sum.permits).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
-            Error::config("permits", permits, rule).concerning(self.name())
+            Error::argument("permits", permits, rule).concerning(self.name())
         })
     }
 
@@ -115,7 +115,7 @@ impl Number {
     /// The bound of Java's `int`.
     fn check(&self, permits: u32) -> Result<i32> {
         let rule = "a number of permits must be at most 2147483647";
-        let error = |_| Error::config("permits", permits, rule).concerning(self.name());
+        let error = |_| Error::argument("permits", permits, rule).concerning(self.name());
         i32::try_from(permits).map_err(error)
     }
 }
@@ -125,7 +125,7 @@ impl Number {
     pub(crate) fn try_set_count(&self, count: u64) -> Result<bool> {
         if count == 0 || count > LARGEST_COUNT {
             let rule = "the count of a latch must be between 1 and 9007199254740991";
-            return Err(Error::config("count", count, rule).concerning(self.name()));
+            return Err(Error::argument("count", count, rule).concerning(self.name()));
         }
         self.set(Change::SetCount(count))
     }

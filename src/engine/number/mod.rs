@@ -27,7 +27,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::local::LockId;
 use crate::protocol::{AcquireOptions, Change, NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, confirmed, request_one};
@@ -277,7 +277,7 @@ impl Number {
         let cause = match error {
             Error::Unavailable { .. } => return error,
             Error::Redis { cause, .. } => cause,
-            other => other.to_string().into(),
+            other => Cause::from(other.to_string()).into(),
         };
         self.core.redis.unavailable(&self.key, budget, cause)
     }
