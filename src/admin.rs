@@ -87,7 +87,7 @@ pub fn servers(client: &LockClient) -> Result<Vec<Server>, RouteError> {
 /// # Errors
 ///
 /// Those of [`servers`], and [`RouteError::Invalid`] with
-/// [`Error::Config`](crate::Error::Config) for an invalid name. No panics.
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an invalid name. No panics.
 pub fn server_of(client: &LockClient, name: &str) -> Result<Server, RouteError> {
     let check = check_name(client, name).and_then(|()| client.core.check_process(name));
     check.map_err(RouteError::Invalid)?;
@@ -130,8 +130,8 @@ pub fn deployment(client: &LockClient) -> String {
 ///
 /// # Errors
 ///
-/// [`Error::Config`](crate::Error::Config) for a name that is not 1 to 512 bytes long, and in a
-/// cluster for one whose key and channel are in different slots.
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a name that is not 1 to 512 bytes
+/// long, and in a cluster for one whose key and channel are in different slots.
 pub fn check_name(client: &LockClient, name: &str) -> Result<()> {
     let key = key(client, name);
     key.check()?;

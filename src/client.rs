@@ -169,9 +169,10 @@ impl LockClient {
     /// database 0 only.
     ///
     /// All keys of a lock are in one slot. Some names make that impossible, such as `a}b`, `a{b`
-    /// and `{}x`: calls for these fail with [`Error::Config`](crate::Error::Config). If all servers
-    /// refuse to report the slots, because of the login or because there is no cluster, calls fail
-    /// at once with [`Error::Redis`](crate::Error::Redis).
+    /// and `{}x`: calls for these fail with
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument). If all servers refuse to report
+    /// the slots, because of the login or because there is no cluster, calls fail at once with
+    /// [`Error::Redis`](crate::Error::Redis).
     ///
     /// **A failover loses the newest writes**, and with them locks: see
     /// [which deployment gives which promise](crate::guide::deployments).

@@ -60,8 +60,7 @@ impl Lease {
     /// [`LockGuard::remaining`](crate::LockGuard::remaining)).
     ///
     /// Bounds: 1 ms to 2^53 ms. A fraction of a millisecond is rounded up. The first call that uses
-    /// a lease outside these bounds fails with
-    /// [`Error::InvalidArgument`].
+    /// a lease outside these bounds fails with [`Error::InvalidArgument`].
     pub const fn fixed(duration: Duration) -> Self {
         Self {
             length: Some(duration),
@@ -128,8 +127,7 @@ impl Lease {
     /// so may longer leases of the same client. Use a separate client for such short leases.
     ///
     /// Bounds: 10 ms to 2^53 ms for a renewed lease, 1 ms to 2^53 ms for a fixed one. The first
-    /// call that uses a lease outside these bounds fails with
-    /// [`Error::InvalidArgument`].
+    /// call that uses a lease outside these bounds fails with [`Error::InvalidArgument`].
     pub const fn lasting(self, length: Duration) -> Self {
         Self {
             length: Some(length),

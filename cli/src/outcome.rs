@@ -92,13 +92,17 @@ pub(super) fn settle(failures: Vec<Failure>, asked: usize, redlock: bool) -> Res
 impl From<Error> for Failure {
     fn from(mut error: Error) -> Self {
         let status = match error {
-            Error::Config { .. } | Error::WrongType { .. } => USAGE,
+            Error::Config { .. } | Error::InvalidArgument { .. } | Error::WrongType { .. } => USAGE,
             Error::HeldByAnother { .. } => HELD,
             Error::Lost { .. } | Error::NotHeld { .. } => LOST,
             _ => UNAVAILABLE,
         };
         let message = match error {
-            Error::Config { ref mut field, .. } => {
+            Error::Config { ref mut field, .. }
+            | Error::InvalidArgument {
+                argument: ref mut field,
+                ..
+            } => {
                 let option = SETTINGS.iter().find(|(setting, _)| setting == field);
                 *field = option.map_or(field, |(_, option)| option);
                 error.to_string()
@@ -152,7 +156,7 @@ const SETTINGS: [(&str, &str); 9] = [
 ];
 
 /// What the library writes in its advice, and the same for users of the command.
-const ADVICE: [(&str, &str); 9] = [
+const ADVICE: [(&str, &str); 11] = [
     ("LockClient::builder_cluster", "--cluster"),
     ("LockClient::builder_sentinel", "--sentinel MASTER"),
     (
@@ -177,6 +181,8 @@ const ADVICE: [(&str, &str); 9] = [
     ),
     ("LockClientBuilder::ca_certificates", "--cacert"),
     ("the client by client_certificate", "the client by --cert"),
+    ("command_timeout", "--timeout"),
+    ("give_up_after", "10 x --timeout"),
 ];
 
 /// A text of the library, with the advice for users of the command.
@@ -189,7 +195,7 @@ pub(super) fn advised(text: impl fmt::Display) -> String {
 mod tests {
     use super::*;
     use crate::tests::{refusal, refusing};
-    use leasehold::{Hint, LockClient, Permission, admin};
+    use leasehold::{Cause, Hint, LockClient, Permission, TimeLimit, admin};
 
     const HINTS: [Hint; 16] = [
         Hint::UseCluster,
@@ -212,9 +218,11 @@ mod tests {
 
     #[test]
     fn the_library_writes_each_phrase_that_is_replaced() {
+        let hints = HINTS.iter().map(ToString::to_string);
+        let limits = [TimeLimit::Command, TimeLimit::GiveUp].map(|limit| limit.to_string());
+        let texts: Vec<_> = hints.chain(limits).collect();
         for (phrase, _) in ADVICE {
-            let has_it = |hint: Hint| hint.to_string().contains(phrase);
-            assert!(HINTS.into_iter().any(has_it), "{phrase}");
+            assert!(texts.iter().any(|text| text.contains(phrase)), "{phrase}");
         }
     }
 
@@ -250,7 +258,7 @@ mod tests {
             Failure::from(Error::Redis {
                 lock: lock(),
                 node: node(),
-                cause: "NOAUTH".into(),
+                cause: Cause::from("NOAUTH").into(),
                 hint: Some(Hint::LogIn.into()),
             })
             .to_string(),
@@ -258,13 +266,15 @@ mod tests {
                 lock: lock(),
                 node: node(),
                 waited: std::time::Duration::ZERO,
-                cause: failed.clone().into(),
+                limit: Some(TimeLimit::Command),
+                cause: std::sync::Arc::new(failed.clone()),
             })
             .to_string(),
             Failure::from(RouteError::Unavailable(failed)).to_string(),
             Failure::from(look_up(&[&refusing])).to_string(),
             Failure::from(refusal("NOAUTH Authentication required.")).to_string(),
         ];
+        assert!(told[1].contains("limited by --timeout ("), "{}", told[1]);
         for text in told {
             assert_eq!(text.matches("LEASEHOLD_PASSWORD").count(), 1, "{text}");
             assert!(!text.contains("LockClient"), "{text}");

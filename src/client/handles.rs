@@ -23,7 +23,7 @@ pub fn lock_kinds() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 ///
-/// [`Error::Config`] for another kind.
+/// [`Error::InvalidArgument`] for another kind.
 pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<dyn Lock>> {
     Ok(match kind {
         "reentrant" => Box::new(client.reentrant_lock(name)),
@@ -157,10 +157,10 @@ impl RedLock {
     /// Makes a handle of the lock with this name on the servers of these clients. Never fails and
     /// sends nothing.
     ///
-    /// The first call fails with [`Error::Config`](crate::Error::Config) if the number of clients
-    /// is even or less than three, if a client occurs twice, if two clients have the same address,
-    /// or if the name is invalid. One server under two addresses is not noticed: it grants the lock
-    /// to only one of its clients.
+    /// The first call fails with [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
+    /// number of clients is even or less than three, if a client occurs twice, if two clients have
+    /// the same address, or if the name is invalid. One server under two addresses is not noticed:
+    /// it grants the lock to only one of its clients.
     ///
     /// [`RedLock`] has an example.
     #[must_use]

@@ -139,8 +139,8 @@ impl Condition {
     /// * [`Error::WrongType`](crate::Error::WrongType) if a key of the condition has another type.
     /// * [`Error::TooFewReplicas`](crate::Error::TooFewReplicas) if too few replicas confirm the
     ///   lock when it is acquired again.
-    /// * [`Error::Config`](crate::Error::Config) for a name that is not 1 to 512 bytes long, or if
-    ///   this thread holds the name as another kind of lock.
+    /// * [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a name that is not 1 to 512
+    ///   bytes long, or if this thread holds the name as another kind of lock.
     /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
     pub fn wait(&self) -> Result<()> {
         self.lock.wait_on(&self.name, Duration::MAX, None).map(drop)

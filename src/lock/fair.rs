@@ -38,9 +38,9 @@ use super::methods::*;
 ///
 /// Use one kind of lock for one name: a [`ReentrantLock`](crate::ReentrantLock) does not see the
 /// queue of a fair lock. While a client of this library holds the name as a plain or fenced lock,
-/// an acquire fails with [`Error::Config`](crate::Error::Config), and so does an acquire of a plain
-/// or fenced lock while the name is held as a fair lock. For a name that a Java client holds, only
-/// the latter fails, and only while others wait for it in the queue.
+/// an acquire fails with [`Error::InvalidArgument`](crate::Error::InvalidArgument), and so does an
+/// acquire of a plain or fenced lock while the name is held as a fair lock. For a name that a Java
+/// client holds, only the latter fails, and only while others wait for it in the queue.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {

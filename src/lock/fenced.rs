@@ -57,7 +57,7 @@ use crate::composite::Held;
 ///
 /// Use one kind of lock for one name. A hold of a [`ReentrantLock`](crate::ReentrantLock) has no
 /// token: if its thread acquires the same name as a fenced lock, that is an
-/// [`Error::Config`](crate::Error::Config).
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument).
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {

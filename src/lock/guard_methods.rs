@@ -38,9 +38,16 @@ macro_rules! guard_methods {
                 /// `recv_timeout` or `select!`. If it is lost already, the message is in it.
                 ///
                 /// Each call returns a channel of its own. Other threads may receive from clones,
-                /// each of which [gets the message, too](crate::Subscription). The channel is
-                /// disconnected after the message, and when the hold has ended and its last guard
-                /// is dropped. A hold to which the lock is handed over has other channels.
+                /// each of which [gets the message, too](crate::Subscription). A hold to which the
+                /// lock is handed over has other channels. So every receiver can tell a loss from
+                /// the end of the hold:
+                ///
+                /// | the hold | each `recv` |
+                /// |---|---|
+                /// | is lost | `Ok(reason)` once, then `Err(RecvError)` |
+                /// | has ended, and its last guard is dropped | `Err(RecvError)`, no message before |
+                ///
+                /// A loss that only the unlock finds is a loss, too.
                 ///
                 /// The watchdog sends the message at once when it notices the loss. While Redis
                 /// hangs, the message is at most a quarter of a command timeout late; it is at most
@@ -75,7 +82,8 @@ macro_rules! guard_methods {
                 /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout
                 ///   without a reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This
                 ///   process then assumes that the lease was not extended.
-                /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
+                /// * [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a `duration`
+                ///   outside its bounds.
                 /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
                 ///   client's.
                 pub fn extend(&self, duration: Duration) -> Result<()>;
@@ -134,9 +142,9 @@ macro_rules! unlock_methods {
             /// # Errors
             ///
             /// * Those of [`Lock::unlock`](crate::Lock::unlock).
-            /// * [`Error::Config`](crate::Error::Config) for a `time` outside its bounds, and for a
-            ///   write lock whose thread also holds the read lock. The guard then unlocks at once,
-            ///   as if it were dropped.
+            /// * [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a `time` outside its
+            ///   bounds, and for a write lock whose thread also holds the read lock. The guard then
+            ///   unlocks at once, as if it were dropped.
             /// * [`Error::NotReleased`](crate::Error::NotReleased): nothing is repeated in the
             ///   background.
             pub fn unlock_after(self, time: Duration) -> Result<()> {

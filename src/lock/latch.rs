@@ -45,7 +45,7 @@ use crate::error::Result;
 ///
 /// Redisson puts braces around the name in its channel, even if the name has braces. So in a
 /// cluster, a name with braces has its key and its channel in different slots: calls fail with
-/// [`Error::Config`](crate::Error::Config).
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument).
 ///
 /// # Errors
 ///
@@ -90,10 +90,10 @@ impl CountDownLatch {
         ///
         /// # Errors
         ///
-        /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
-        /// request, if `count` is out of bounds. [`Error::Unavailable`](crate::Error::Unavailable)
-        /// after three command timeouts: the count may have been set, and a retry then returns
-        /// false.
+        /// [Those of every method](Self#errors).
+        /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), without a request, if `count`
+        /// is out of bounds. [`Error::Unavailable`](crate::Error::Unavailable) after three command
+        /// timeouts: the count may have been set, and a retry then returns false.
         pub fn try_set_count(&self, count: u64) -> Result<bool>;
 
         /// Decreases the count by one, and returns what is left. The call that reaches zero wakes

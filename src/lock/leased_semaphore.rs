@@ -87,8 +87,8 @@ use crate::protocol::PermitsChange;
 /// * [`Error::Unavailable`] if Redis does not reply in time.
 /// * [`Error::Redis`] if Redis refuses, for example without memory or permission.
 /// * [`Error::WrongType`] if a key of the semaphore holds another value.
-/// * [`Error::Config`] for a name outside its bounds, and [`Error::Forked`] in a process that was
-///   forked from the client's.
+/// * [`Error::InvalidArgument`] for a name outside its bounds, and [`Error::Forked`] in a process
+///   that was forked from the client's.
 ///
 /// No method panics. In the repository, `cargo run --example rate_limit` shows a semaphore between
 /// processes, one of which is killed.
@@ -118,7 +118,8 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire), and [`Error::Config`] for a lease outside its bounds.
+    /// Those of [`acquire`](Self::acquire), and [`Error::InvalidArgument`] for a lease outside its
+    /// bounds.
     pub fn acquire_with(&self, lease: Lease) -> Result<PermitGuard> {
         let held = without_limit(|| self.0.lock_within(None, lease, None))?;
         Ok(PermitGuard::of(self.0.shared_name(), held))
@@ -188,9 +189,9 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and [`Error::Config`]
-    /// for a number outside its bounds. After [`Error::Unavailable`] the number may have been set:
-    /// call this again.
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and
+    /// [`Error::InvalidArgument`] for a number outside its bounds. After [`Error::Unavailable`] the
+    /// number may have been set: call this again.
     pub fn try_set_permits(&self, permits: u32) -> Result<bool> {
         self.0
             .change_permits(PermitsChange::Init(self.total(permits)?))
@@ -205,9 +206,9 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and [`Error::Config`]
-    /// for a number outside its bounds. After [`Error::Unavailable`] the number may have been set,
-    /// or may be set a little later.
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and
+    /// [`Error::InvalidArgument`] for a number outside its bounds. After [`Error::Unavailable`] the
+    /// number may have been set, or may be set a little later.
     pub fn set_permits(&self, permits: u32) -> Result<()> {
         let change = PermitsChange::Set(self.total(permits)?);
         self.0.change_permits(change).map(drop)

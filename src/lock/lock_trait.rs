@@ -49,10 +49,11 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 ///
 /// # Errors of every method that asks Redis
 ///
-/// * [`Error::Config`] for an invalid name, lease or list of names, for a master that the sentinels
-///   do not know, if a thread acquires a fenced lock or a [`RedLock`](crate::RedLock) while it
-///   holds the same name as a plain lock, and if a [`FairLock`](crate::FairLock) has a name that is
-///   held as a plain or fenced lock, or the other way round.
+/// * [`Error::InvalidArgument`] for an invalid name, lease or list of names, if a thread acquires a
+///   fenced lock or a [`RedLock`](crate::RedLock) while it holds the same name as a plain lock, and
+///   if a [`FairLock`](crate::FairLock) has a name that is held as a plain or fenced lock, or the
+///   other way round.
+/// * [`Error::Config`] for a master that the sentinels do not know.
 /// * [`Error::WrongType`] if the key has a value that is not a lock.
 /// * [`Error::Unavailable`] if Redis did not reply in the time that the method states.
 /// * [`Error::TooFewReplicas`] if too few replicas confirmed the lock, and

@@ -66,7 +66,7 @@ use super::methods::*;
 ///   guard, it returns [`Error::NotHeld`](crate::Error::NotHeld) and releases nothing.
 ///
 /// An empty list of names, a name that occurs twice, and an invalid name are an
-/// [`Error::Config`](crate::Error::Config) of the first call.
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) of the first call.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {

@@ -113,9 +113,10 @@ impl Semaphore {
         ///
         /// # Errors
         ///
-        /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
-        /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable)
-        /// after three command timeouts.
+        /// [Those of every method](Self#errors).
+        /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), without a request, if
+        /// `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) after three
+        /// command timeouts.
         pub fn try_set_permits(&self, permits: u32) -> Result<bool>;
     }
 
@@ -125,10 +126,10 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
-    /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if a
-    /// request has had no reply for
-    /// [`give_up_after`](crate::LockClientBuilder::give_up_after).
+    /// [Those of every method](Self#errors).
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), without a request, if `permits`
+    /// is too large. [`Error::Unavailable`](crate::Error::Unavailable) if a request has had no
+    /// reply for [`give_up_after`](crate::LockClientBuilder::give_up_after).
     pub fn acquire(&self, permits: u32) -> Result<()> {
         self.0.acquire(permits, None, None).map(drop)
     }
@@ -141,11 +142,11 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
-    /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if
-    /// there is no reply within `wait`, or within one command timeout if that is longer, and 250 ms
-    /// more; but after [`give_up_after`](crate::LockClientBuilder::give_up_after) without any
-    /// reply.
+    /// [Those of every method](Self#errors).
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), without a request, if `permits`
+    /// is too large. [`Error::Unavailable`](crate::Error::Unavailable) if there is no reply within
+    /// `wait`, or within one command timeout if that is longer, and 250 ms more; but after
+    /// [`give_up_after`](crate::LockClientBuilder::give_up_after) without any reply.
     #[must_use = "false means that no permit was taken"]
     pub fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
         self.0.acquire(permits, Some(wait), None)
@@ -193,10 +194,11 @@ impl Semaphore {
         ///
         /// # Errors
         ///
-        /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), and
-        /// nothing is changed, if `permits` is too large or more than 2,147,483,647 permits would
-        /// be free. [`Error::NotReleased`](crate::Error::NotReleased) after three command timeouts;
-        /// the client repeats the release in the background ([lost replies](Self#lost-replies)).
+        /// [Those of every method](Self#errors).
+        /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), and nothing is changed, if
+        /// `permits` is too large or more than 2,147,483,647 permits would be free.
+        /// [`Error::NotReleased`](crate::Error::NotReleased) after three command timeouts; the
+        /// client repeats the release in the background ([lost replies](Self#lost-replies)).
         pub fn release(&self, permits: u32) -> Result<()>;
 
         /// Asks Redis how many permits are free; 0 for a semaphore without a key. The number is

@@ -14,8 +14,9 @@ pub enum RouteError {
     Unavailable(LookUpFailed),
     /// All servers refused the request; a retry fails, too. This is the error of one of them.
     Refused(ServerError),
-    /// [`Error::Config`]: no server can have a lock of this name, or the sentinels do not know the
-    /// master. [`Error::Forked`] in a process that was forked from the client's.
+    /// [`Error::InvalidArgument`]: no server can have a lock of this name. [`Error::Config`]: the
+    /// sentinels do not know the master. [`Error::Forked`] in a process that was forked from the
+    /// client's.
     Invalid(Error),
 }
 

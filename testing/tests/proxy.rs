@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold::LockClient;
 use leasehold::testing::{Fault, FaultProxy, Gate, InMemoryRedis, ProxiedRequest};
 
 const A_WHILE: Duration = Duration::from_millis(200);
@@ -220,4 +221,34 @@ fn messages_are_dropped_by_channel_and_payload_without_confusing_replies() {
     client.receive("*2\r\n$4\r\npong\r\n$0\r\n\r\n");
     direct.ask("PUBLISH a 4", ":1\r\n");
     client.receive("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n4\r\n");
+}
+
+/// A rule that looks for a misspelt script would find none, and its fault would never happen.
+#[test]
+fn a_request_shows_its_script_by_name_and_an_unknown_name_is_refused() {
+    let (redis, proxy, _client) = start();
+    proxy.name_script("of the test", "return 1");
+    let (sender, requests) = mpsc::channel();
+    proxy.on_request(move |request| {
+        sender.send(request.clone()).expect("the test receives");
+        Fault::Pass
+    });
+    let client = LockClient::connect(&proxy.url()).expect("a client");
+    client.reentrant_lock("order:pay").lock().expect("a lock");
+    let request = requests
+        .iter()
+        .find(|request: &ProxiedRequest| request.runs("acquire"))
+        .expect("an acquire");
+    let shown = format!("{request:?}");
+    assert!(shown.contains("script: Some(\"acquire\")"), "{shown}");
+    assert!(shown.contains("\"order:pay\""), "{shown}");
+    assert!(!request.runs("of the test"));
+
+    let refused = thread::spawn(move || request.runs("aquire")).join();
+    let message = refused.expect_err("no script has this name");
+    let message = message.downcast_ref::<String>().expect("a text");
+    for part in ["\"aquire\"", "\"acquire\"", "\"of the test\""] {
+        assert!(message.contains(part), "{message}");
+    }
+    drop(redis);
 }

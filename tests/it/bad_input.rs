@@ -22,10 +22,32 @@ fn setting<T: std::fmt::Debug>(result: Result<T, Error>) -> &'static str {
     else {
         panic!("{error:?}")
     };
-    let text = error.to_string();
-    assert!(text.contains(field) && text.contains(&**value) && text.contains(&**rule));
-    assert!(!value.is_empty() && !rule.is_empty(), "{text}");
+    assert_text(&error, [field, value, rule]);
     field
+}
+
+/// Returns the argument that an error names, and checks the text of the error.
+#[track_caller]
+fn argument<T: std::fmt::Debug>(result: Result<T, Error>) -> &'static str {
+    let error = result.expect_err("the argument is out of bounds");
+    let Error::InvalidArgument {
+        argument,
+        value,
+        rule,
+        ..
+    } = &error
+    else {
+        panic!("{error:?}")
+    };
+    assert_text(&error, [argument, value, rule]);
+    argument
+}
+
+#[track_caller]
+fn assert_text(error: &Error, parts: [&str; 3]) {
+    let text = error.to_string();
+    let is_shown = |part: &str| !part.is_empty() && text.contains(part);
+    assert!(parts.into_iter().all(is_shown), "{text}");
 }
 
 #[test]
@@ -41,7 +63,7 @@ fn a_bad_name_is_refused_by_every_call_and_one_at_its_bounds_is_accepted() {
             ("force_unlock", client.force_unlock(&name).map(drop)),
         ]);
         for (call, result) in results {
-            assert_eq!(setting(result), "name", "{call}");
+            assert_eq!(argument(result), "name", "{call}");
         }
         assert_eq!(lock.hold_count(), 0);
     }
@@ -119,7 +141,8 @@ fn an_argument_out_of_bounds_is_reported_with_its_lock() {
         (client.count_down_latch("a").try_set_count(0).map(drop), "a"),
     ] {
         let error = error.expect_err("it is out of bounds");
-        assert_matches!(&error, Error::Config { lock, .. } if lock == name);
+        assert_matches!(&error, Error::InvalidArgument { .. });
+        assert_eq!(error.lock_name(), Some(name));
         let text = error.to_string();
         assert!(text.starts_with(&format!("{name:?}: ")), "{text}");
     }

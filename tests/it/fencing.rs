@@ -146,7 +146,13 @@ fn a_hold_without_a_token_is_not_given_one() {
     let name = unique("mixed");
     let (plain, fenced) = (client.reentrant_lock(&name), client.fenced_lock(&name));
     plain.lock().unwrap();
-    assert_matches!(fenced.acquire(), Err(Error::Config { field: "name", .. }));
+    assert_matches!(
+        fenced.acquire(),
+        Err(Error::InvalidArgument {
+            argument: "name",
+            ..
+        })
+    );
     assert_eq!(plain.hold_count(), 1);
     assert_eq!(client.inspect(&name).unwrap().hold_count, 1);
     plain.unlock().unwrap();

@@ -93,9 +93,10 @@ fn invalid_names_are_refused_by_the_first_call() {
         (of(&["a", ""]), "name"),
     ] {
         for (call, result) in every_call(&lock) {
-            let is_expected =
-                matches!(&result, Err(Error::Config { field, .. }) if *field == named);
-            assert!(is_expected, "{call}: {result:?}");
+            let Err(Error::InvalidArgument { argument, .. }) = result else {
+                panic!("{call}: {result:?}");
+            };
+            assert_eq!(argument, named, "{call}");
         }
         assert_eq!((lock.hold_count(), server.size()), (0, 0));
     }

@@ -116,7 +116,13 @@ fn a_write_lock_is_not_kept_in_redis_while_its_thread_reads() {
     let writing = ours.write().acquire().unwrap();
     let reading = ours.read().acquire().unwrap();
     let kept = writing.unlock_after(A_WHILE.get());
-    assert_matches!(kept, Err(Error::Config { field: "name", .. }));
+    assert_matches!(
+        kept,
+        Err(Error::InvalidArgument {
+            argument: "name",
+            ..
+        })
+    );
     assert!(!ours.write().is_held_by_current_thread());
     throughout(A_WHILE.get() * 2, "it reads", || {
         can_read(&theirs) && !can_write(&theirs)

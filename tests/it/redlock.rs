@@ -134,10 +134,13 @@ fn invalid_lists_of_servers_are_refused_by_the_first_call() {
     ] {
         let unlocked = ("unlock", lock.unlock());
         for (call, result) in every_call(&lock).into_iter().chain([unlocked]) {
-            let Err(Error::Config { field, value, .. }) = &result else {
+            let Err(Error::InvalidArgument {
+                argument, value, ..
+            }) = &result
+            else {
                 panic!("{call}: {result:?}")
             };
-            assert!(*field == named && value.contains(said), "{result:?}");
+            assert!(*argument == named && value.contains(said), "{result:?}");
         }
         assert_eq!(lock.hold_count(), 0);
     }

@@ -134,7 +134,13 @@ fn a_key_is_a_name_of_1_to_512_bytes() {
     for bad in [String::new(), "x".repeat(513)] {
         for result in [desk.given(&bad), desk.formatted(&bad)] {
             assert!(
-                matches!(result, Err(Error::Config { field: "name", .. })),
+                matches!(
+                    result,
+                    Err(Error::InvalidArgument {
+                        argument: "name",
+                        ..
+                    })
+                ),
                 "{result:?}"
             );
         }

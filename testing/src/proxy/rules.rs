@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +13,10 @@ use parking_lot::Mutex;
 use crate::known_scripts::{KnownScripts, hash_of};
 
 /// A request that a client sends through a [`FaultProxy`](super::FaultProxy).
-#[derive(Clone, Debug)]
+///
+/// `Debug` writes the name of its script and its words as text, so that a test can show which
+/// requests its rule gets.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ProxiedRequest {
     /// The number of its connection, from 1 on.
@@ -20,15 +24,16 @@ pub struct ProxiedRequest {
     /// The command and its arguments.
     pub words: Vec<Vec<u8>>,
     script: Option<Arc<str>>,
+    scripts: ScriptNames,
 }
 
 impl ProxiedRequest {
     pub(super) fn new(connection: u64, words: Vec<Vec<u8>>, scripts: &ScriptNames) -> Self {
-        let script = scripts.name(&words);
         Self {
             connection,
+            script: scripts.name(&words),
             words,
-            script,
+            scripts: scripts.clone(),
         }
     }
 
@@ -41,9 +46,17 @@ impl ProxiedRequest {
 
     /// Whether it calls this script, by its source or by its hash. The server may or may not know
     /// the hash. See [`script`](Self::script) for the names.
+    ///
+    /// # Panics
+    ///
+    /// If no script has this name, so that a misspelt one is noticed: the message has all names.
+    /// The panic of a rule closes the connection.
     #[must_use]
     pub fn runs(&self, script: &str) -> bool {
-        self.script() == Some(script)
+        self.script() == Some(script) || {
+            self.scripts.check(script);
+            false
+        }
     }
 
     /// The name of the script that it calls, if it has one. The scripts of leasehold have the names
@@ -52,6 +65,17 @@ impl ProxiedRequest {
     #[must_use]
     pub fn script(&self) -> Option<&str> {
         self.script.as_deref()
+    }
+
+    /// Its words as text. The source of a script is left out.
+    fn texts(&self) -> Vec<String> {
+        let command = self.command();
+        let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+        let mut texts: Vec<_> = self.words.iter().map(|word| text(word)).collect();
+        if let (true, Some(source)) = (command == "EVAL", texts.get_mut(1)) {
+            *source = "..".into();
+        }
+        texts
     }
 
     pub(super) fn subscribes(&self) -> bool {
@@ -75,6 +99,16 @@ impl ProxiedRequest {
             | "SUNSUBSCRIBE" => self.words.len().saturating_sub(1).max(1),
             _ => 1,
         }
+    }
+}
+
+impl fmt::Debug for ProxiedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxiedRequest")
+            .field("connection", &self.connection)
+            .field("script", &self.script())
+            .field("words", &self.texts())
+            .finish()
     }
 }
 
@@ -222,13 +256,24 @@ impl Drop for Held {
     }
 }
 
-/// The names of scripts, by the hash under which a server knows them.
-#[derive(Debug)]
-pub(super) struct ScriptNames(Mutex<HashMap<String, Arc<str>>>);
+/// The names of scripts, by the hash under which a server knows them. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct ScriptNames(Arc<Mutex<HashMap<String, Arc<str>>>>);
 
 impl ScriptNames {
     pub(super) fn new(known: &KnownScripts) -> Self {
-        Self(Mutex::new(known.names().collect()))
+        Self(Arc::new(Mutex::new(known.names().collect())))
+    }
+
+    /// Panics if no script has this name.
+    fn check(&self, name: &str) {
+        let names = self.0.lock();
+        if names.values().all(|known| **known != *name) {
+            let mut known: Vec<_> = names.values().cloned().collect();
+            drop(names);
+            known.sort();
+            panic!("no script has the name {name:?}; the names are {known:?}");
+        }
     }
 
     pub(super) fn add(&self, name: &str, text: &[u8]) {

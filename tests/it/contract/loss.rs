@@ -37,6 +37,26 @@ fn is_notified(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     assert_eq!(later.recv(), Ok(expected));
 }
 
+/// Each of several receivers can tell the end of a hold from its loss, also from one that only the
+/// unlock finds.
+pub fn every_receiver_tells_the_end_of_a_hold_from_its_loss(stage: &Stage) {
+    let lock = stage.lock();
+    for is_lost in [false, true] {
+        let guard = lock.acquire().unwrap();
+        let first = guard.lost();
+        let receivers = [first.clone(), guard.lost(), first];
+        if is_lost {
+            stage.delete();
+        }
+        assert_eq!(guard.unlock().is_err(), is_lost);
+        for receiver in receivers {
+            let expected = is_lost.then_some(LostReason::Deleted);
+            assert_eq!(receiver.recv().ok(), expected);
+            assert!(receiver.recv().is_err(), "disconnected");
+        }
+    }
+}
+
 pub fn the_loss_of_a_deleted_lock_is_reported(stage: &Stage) {
     is_notified(stage, || stage.delete(), LostReason::Deleted);
     assert_eq!(stage.count(), 0);

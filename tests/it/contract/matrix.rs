@@ -51,7 +51,8 @@ macro_rules! group {
         the_loss_of_a_handed_over_lock_is_reported
     } };
     (loss $stage:tt) => { tests! { $stage loss:
-        [the_loss_of_a_deleted_lock_is_reported] the_loss_to_another_owner_is_reported
+        [the_loss_of_a_deleted_lock_is_reported] every_receiver_tells_the_end_of_a_hold_from_its_loss
+        the_loss_to_another_owner_is_reported
         the_loss_to_a_key_of_another_type_is_reported
         a_lost_lock_must_be_unlocked_before_it_is_acquired_again [an_unlock_detects_the_loss]
         (the_next_local_thread_gets_a_lost_lock) a_lost_hold_does_not_affect_the_next

@@ -20,7 +20,7 @@ fn attempt(client: &LockClient, kind: &str) -> Result<bool> {
 /// The error names the lock and both kinds.
 #[track_caller]
 fn assert_refused(result: Result<bool>, kinds: [&str; 2]) {
-    let Err(error @ Error::Config { .. }) = result else {
+    let Err(error @ Error::InvalidArgument { .. }) = result else {
         panic!("{kinds:?}: {result:?}");
     };
     let text = error.to_string();

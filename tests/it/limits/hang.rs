@@ -3,6 +3,8 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
+use leasehold::TimeLimit;
+
 use crate::support::prelude::*;
 
 /// What `faults::hangs` does not call: guards, and a call that is interrupted.
@@ -46,6 +48,64 @@ fn guards_and_interrupts_end_in_time() {
     });
     pair(&lock);
     pair(&held);
+}
+
+/// No server replies: each call says which of its limits was over.
+#[test]
+fn the_limit_that_ended_a_call_is_named() {
+    let short = millis(20);
+    let client = LockClient::builder("redis://127.0.0.1:1")
+        .command_timeout(short)
+        .give_up_after(short * 5)
+        .build()
+        .unwrap();
+    let lock = client.reentrant_lock("lock");
+    let names = client.multi_lock(["lock", "other"]);
+    let permits = client.leased_semaphore("permits");
+    let wait = short * 3;
+    let now = lock.try_acquire_now().map(drop);
+    for (call, result, limit) in [
+        ("try_acquire_now", now, TimeLimit::Command),
+        ("is_locked", lock.is_locked().map(drop), TimeLimit::Command),
+        (
+            "try_lock",
+            lock.try_lock(wait, Lease::RENEWED).map(drop),
+            TimeLimit::Wait,
+        ),
+        (
+            "names",
+            names.try_lock(wait, Lease::RENEWED).map(drop),
+            TimeLimit::Wait,
+        ),
+        (
+            "permit",
+            permits.try_acquire(wait, Lease::RENEWED).map(drop),
+            TimeLimit::Wait,
+        ),
+        ("lock", lock.lock(), TimeLimit::GiveUp),
+        ("all names", names.lock(), TimeLimit::GiveUp),
+        ("a permit", permits.acquire().map(drop), TimeLimit::GiveUp),
+        (
+            "release",
+            client.semaphore("free").release(1),
+            TimeLimit::Command,
+        ),
+        (
+            "wait",
+            client.count_down_latch("latch").wait(),
+            TimeLimit::GiveUp,
+        ),
+    ] {
+        let error = result.expect_err(call);
+        assert_eq!(error.time_limit(), Some(limit), "{call}: {error}");
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("limited by {limit}")),
+            "{call}: {text}"
+        );
+    }
+    let refused = client.ping().expect_err("it is not repeated");
+    assert_eq!(refused.time_limit(), None, "{refused}");
 }
 
 /// `give_up_after` is longer here than the default, ten command timeouts.

@@ -38,7 +38,12 @@ const REFUSED: [Refused; 7] = [
         Permits,
         "change_number",
         i32::MAX as i64,
-        |one| matches!(one.semaphore().release(1), Err(Error::Config { .. })),
+        |one| {
+            matches!(
+                one.semaphore().release(1),
+                Err(Error::InvalidArgument { .. })
+            )
+        },
         |test| test.view.semaphore().drain().map(drop).unwrap(),
         0,
     ),

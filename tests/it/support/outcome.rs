@@ -32,6 +32,15 @@ pub fn assert_lost<T: Debug>(result: &Result<T>, expected: LostReason) {
     assert!(is_lost, "{result:?} is not {expected:?}");
 }
 
+/// Asserts that a call refused this argument, and that its error concerns this lock.
+#[track_caller]
+pub fn assert_invalid<T: Debug>(result: &Result<T>, expected: &str, lock: &str) {
+    let Err(error @ Error::InvalidArgument { argument, .. }) = result else {
+        panic!("{result:?}");
+    };
+    assert_eq!((*argument, error.lock_name()), (expected, Some(lock)));
+}
+
 /// The losses among the events that have been sent: the name of each lock, and the reason.
 pub fn lost_events(events: &Receiver<LockEvent>) -> Vec<(String, LostReason)> {
     let lost = events.try_iter().filter_map(|event| match event {

@@ -21,7 +21,9 @@ pub use crate::faults::proxied_server::{
 pub use super::child::{self, Process};
 pub use super::deployment::{ClusterDeployment, Independent, Replicated, SentinelDeployment};
 pub(crate) use super::outcome::assert_error;
-pub use super::outcome::{assert_lost, every_acquire, every_call, lost_events, stay_waiting};
+pub use super::outcome::{
+    assert_invalid, assert_lost, every_acquire, every_call, lost_events, stay_waiting,
+};
 pub use super::process::Task;
 pub use super::proxy::{self, Fault, Gate};
 pub use super::server::Server;
