@@ -89,14 +89,16 @@ fn grant_replies(
     budget: &CallBudget,
 ) -> List<Result<GrantReply>> {
     let keys = || std::iter::once(request.lock).chain(request.others.iter().copied());
-    let decoded = result.map_err(|no_reply| no_reply.error).and_then(|reply| {
-        let verdicts = verdicts(&reply.reply, 1 + request.others.len());
-        let verdicts = verdicts.map_err(|error| request.refusal(error))?;
-        let replies = keys().zip(verdicts);
-        Ok(replies
-            .map(|(key, verdict)| Ok(GrantReply::new(core, key, verdict, &reply)))
-            .collect())
-    });
+    let decoded = result
+        .map_err(|no_reply| *no_reply.error)
+        .and_then(|reply| {
+            let verdicts = verdicts(&reply.reply, 1 + request.others.len());
+            let verdicts = verdicts.map_err(|error| request.refusal(error))?;
+            let replies = keys().zip(verdicts);
+            Ok(replies
+                .map(|(key, verdict)| Ok(GrantReply::new(core, key, verdict, &reply)))
+                .collect())
+        });
     decoded.unwrap_or_else(|error| {
         let unclear = |key: &LockKey| {
             let cause = "no clear reply to a request for several locks";

@@ -237,7 +237,7 @@ impl Composite {
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
         for (request, reply) in requests.iter().zip(replies) {
             let status = reply
-                .map_err(|no_reply| no_reply.error)
+                .map_err(|no_reply| *no_reply.error)
                 .and_then(|reply| inspected(&reply.reply).map_err(|error| request.refusal(error)));
             match status {
                 Ok(status) => lefts.push(status.lease_left()),

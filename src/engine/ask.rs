@@ -115,7 +115,7 @@ impl<'a> Ask<'a> {
             Ok(reply) => reply,
             Err(NoReply { error, lost_copies }) => {
                 self.undo_lost_copies(lost_copies);
-                return Answer::Failed(self.owner.clone(), error);
+                return Answer::Failed(self.owner.clone(), *error);
             }
         };
         match AcquireReply::of(&reply.reply) {
@@ -227,7 +227,7 @@ impl Refusal {
 pub(super) fn may_arrive_later(none: &NoReply) -> bool {
     none.lost_copies.is_ambiguous()
         || matches!(
-            none.error,
+            *none.error,
             Error::Unavailable { .. } | Error::Interrupted { .. } | Error::ShutDown { .. }
         )
 }

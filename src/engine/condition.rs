@@ -217,7 +217,7 @@ impl<'a> ConditionWaiter<'a> {
                 Ok(_) => return Ok((self.watch(reply.asked, true), reply.lost_copies)),
                 Err(error) => (redis.refusal(key, error.clone()), reply.lost_copies),
             },
-            Err(NoReply { error, lost_copies }) => (error, lost_copies),
+            Err(NoReply { error, lost_copies }) => (*error, lost_copies),
         };
         if lost_copies.is_ambiguous() {
             let end = self.keys.end(&self.id, Intent::Pass);

@@ -72,7 +72,7 @@ pub(super) fn request_about_grant(
     budget: &CallBudget,
 ) -> Result<GrantReply> {
     let reply = core.redis.request(key, call, budget);
-    let reply = reply.map_err(|no_reply| no_reply.error)?;
+    let reply = reply.map_err(|no_reply| *no_reply.error)?;
     let verdicts = verdicts(&reply.reply, 1);
     let verdicts = verdicts.map_err(|error| core.redis.refusal(key, error))?;
     Ok(GrantReply::new(core, key, verdicts[0], &reply))

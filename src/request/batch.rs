@@ -47,7 +47,7 @@ impl RedisClient {
         budget: &CallBudget,
     ) -> Result<T, Error> {
         let reply = self.request(lock, call, budget);
-        let reply = reply.map_err(|no_reply| no_reply.error)?.reply;
+        let reply = reply.map_err(|no_reply| *no_reply.error)?.reply;
         decode(&reply).map_err(|error| self.refusal(lock, error))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Reply {
 /// No clear reply, for the reason in `error`.
 #[derive(Debug)]
 pub(crate) struct NoReply {
-    pub(crate) error: Error,
+    pub(crate) error: Box<Error>,
     pub(crate) lost_copies: LostCopies,
 }
 
@@ -58,7 +58,7 @@ impl From<Error> for NoReply {
     /// For a request that was never sent.
     fn from(error: Error) -> Self {
         Self {
-            error,
+            error: error.into(),
             lost_copies: LostCopies::default(),
         }
     }

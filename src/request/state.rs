@@ -283,6 +283,9 @@ impl<'q> RequestState<'q> {
             Some(Err(Failure::Final(error))) => error,
             _ => self.unavailable(budget),
         };
-        Err(NoReply { error, lost_copies })
+        Err(NoReply {
+            error: error.into(),
+            lost_copies,
+        })
     }
 }

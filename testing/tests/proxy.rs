@@ -226,11 +226,11 @@ fn messages_are_dropped_by_channel_and_payload_without_confusing_replies() {
 /// A rule that looks for a misspelt script would find none, and its fault would never happen.
 #[test]
 fn a_request_shows_its_script_by_name_and_an_unknown_name_is_refused() {
-    let (redis, proxy, _client) = start();
+    let (_redis, proxy, _client) = start();
     proxy.name_script("of the test", "return 1");
     let (sender, requests) = mpsc::channel();
     proxy.on_request(move |request| {
-        sender.send(request.clone()).expect("the test receives");
+        let _ = sender.send(request.clone());
         Fault::Pass
     });
     let client = LockClient::connect(&proxy.url()).expect("a client");
@@ -250,5 +250,4 @@ fn a_request_shows_its_script_by_name_and_an_unknown_name_is_refused() {
     for part in ["\"aquire\"", "\"acquire\"", "\"of the test\""] {
         assert!(message.contains(part), "{message}");
     }
-    drop(redis);
 }

@@ -49,6 +49,7 @@ const PUBLIC: &[&str] = &[
     "Semaphore",
     "Stats",
     "Subscription",
+    "TimeLimit",
     "WriteLock",
     "crossbeam_channel",
     "current_lock",

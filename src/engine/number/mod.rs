@@ -222,7 +222,7 @@ impl Number {
             },
             Err(NoReply { error, lost_copies }) => {
                 let is_unclear = lost_copies.is_ambiguous();
-                (error, is_unclear.then_some(lost_copies))
+                (*error, is_unclear.then_some(lost_copies))
             }
         };
         let is_late = matches!(error, Error::Unavailable { .. });
