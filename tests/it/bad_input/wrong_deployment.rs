@@ -93,6 +93,7 @@ fn a_server_of_another_kind_is_reported_at_once() {
     let unknown = LockClient::builder_sentinel([of_sentinel], "hismaster");
     let error = error_at_once(unknown, "lock");
     assert!(error.to_string().contains("hismaster"), "{error}");
+    assert_eq!(error.lock_name(), Some("lock"));
     assert_eq!(setting::<()>(Err(error)), "master");
     let (cluster, name) = (ClusterDeployment::shared(), "elsewhere");
     let other = cluster.another_primary(cluster.slot_of(name));
