@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
+use super::line::Standing;
 use super::single_lock::SingleLock;
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
@@ -14,7 +16,7 @@ use crate::error::Error;
 use crate::lease::Terms;
 use crate::local::Granted;
 use crate::protocol::{AcquireOptions, AcquireReply};
-use crate::request::{LostCopies, NoReply, Reply, Request};
+use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, confirmed, request_one};
 use crate::script::Call;
 
 /// A request looks for a grant to at most this many earlier copies without a reply. A lock that an
@@ -30,6 +32,17 @@ pub(crate) struct Ask<'a> {
     terms: Terms,
     /// The owner id of the newest copy.
     owner: OwnerId,
+}
+
+/// A request for a lock that was sent, and what has come of it.
+pub(super) struct Asked {
+    pub(super) answer: Answer,
+    /// The caller waits if the lock is held.
+    pub(super) waits: bool,
+    /// There is no reply, and a copy may be executed later.
+    pub(super) is_unanswered: bool,
+    /// A copy may have entered the line without a reply, so the client may be called.
+    pub(super) may_be_called: bool,
 }
 
 /// What a request has brought.
@@ -51,12 +64,8 @@ pub(crate) struct Refusal {
     pub(crate) millis: Option<u64>,
     /// The owner; empty if the lock is reserved for another client.
     pub(crate) owner: String,
-    /// The number of clients before this one in the line; `None` if it is in no line.
-    pub(crate) rank: Option<u32>,
-    /// The client has to listen to the channel for releases, too.
-    pub(crate) listens: bool,
-    /// A moment before the request was sent.
-    pub(crate) asked: Moment,
+    /// Where the client stands in the line.
+    pub(super) standing: Standing,
 }
 
 impl<'a> Ask<'a> {
@@ -107,6 +116,33 @@ impl<'a> Ask<'a> {
         }
     }
 
+    /// Sends the request, or receives the reply to `prepared` if that was sent already. `waiting`:
+    /// see [`end`](Self::end).
+    pub(super) fn send(
+        &mut self,
+        options: &AcquireOptions,
+        prepared: Option<&Prepared>,
+        waiting: Option<usize>,
+        budget: &CallBudget,
+    ) -> Asked {
+        let call = prepared.map(|prepared| prepared.call().clone());
+        let request = Request {
+            prepared,
+            ..self.request(call.unwrap_or_else(|| self.call(options)))
+        };
+        let mut next_call = |_| Some(self.next_copy(options));
+        let result = request_one(&request, &mut next_call, budget);
+        let result = confirmed(result, &request, next_call, budget);
+        let is_unanswered = result.as_ref().is_err_and(may_arrive_later);
+        let has_lost_copies = |reply: &Reply| reply.lost_copies.is_ambiguous();
+        Asked {
+            waits: options.waits,
+            is_unanswered,
+            may_be_called: is_unanswered || result.as_ref().is_ok_and(has_lost_copies),
+            answer: self.end(result, waiting),
+        }
+    }
+
     /// Evaluates the reply. Undoes the request unless it was granted, and the copies of it that may
     /// still be executed. `waiting` threads waited here when the lock was refused for the first
     /// time.
@@ -151,9 +187,11 @@ impl<'a> Ask<'a> {
                     at: at.min(self.locks.len() - 1),
                     millis,
                     owner,
-                    rank,
-                    listens,
-                    asked: reply.asked,
+                    standing: Standing {
+                        rank,
+                        listens,
+                        asked: reply.asked,
+                    },
                 })
             }
             Err(error) => {
@@ -217,14 +255,20 @@ impl Refusal {
         self.owner.starts_with(&*lock.core.owner_prefix)
     }
 
-    /// True if the lock is kept for clients that were called, before this one.
-    pub(super) fn is_reserved(&self) -> bool {
-        self.owner.is_empty() && self.rank > Some(0)
+    /// True if the lock is reserved for clients that were called, before this one. Permits are not
+    /// reserved for a time.
+    pub(super) fn is_reserved(&self, lock: &SingleLock) -> bool {
+        lock.kind.has_ticket && self.owner.is_empty() && self.standing.rank > Some(0)
+    }
+
+    /// True if there are no permits, available or leased.
+    pub(super) fn has_no_permits(&self, lock: &SingleLock) -> bool {
+        self.millis.is_none() && !lock.kind.has_ticket
     }
 }
 
 /// True if a copy of the request that is sent may be executed later.
-pub(super) fn may_arrive_later(none: &NoReply) -> bool {
+fn may_arrive_later(none: &NoReply) -> bool {
     none.lost_copies.is_ambiguous()
         || matches!(
             *none.error,

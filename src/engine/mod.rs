@@ -10,6 +10,7 @@
 //! | `lock_call` | one call that acquires a lock |
 //! | `ask` | a request for a lock, its reply, and what undoes it |
 //! | `local_wait` | waits in the local queue for the ticket |
+//! | `line` | how a client stands in the line of a lock, and how its thread sleeps there |
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
 //! | `condition` | waits on a condition of a lock, and notifications |
 //! | `release` | unlocks one level |
@@ -23,6 +24,7 @@ mod condition;
 mod grant_request;
 mod held_lock;
 mod inspect;
+mod line;
 mod local_wait;
 mod lock_call;
 mod number;

@@ -3,8 +3,7 @@
 
 use crate::bugs::Edit;
 
-const SLEEP: &str = "src/engine/acquire/sleep.rs";
-const ACQUISITION: &str = "src/engine/acquire/acquisition.rs";
+const IN_LINE: &str = "src/engine/line.rs";
 const FAIR_ACQUIRE: &str = "lua/fair_acquire.lua";
 const PERMIT_LINE: &str = "lua/shared/permit_line.lua";
 const READ_WRITE_ACQUIRE: &str = "lua/read_write_acquire.lua";
@@ -19,25 +18,25 @@ pub const LEAVES_REDISSON_SILENTLY: &[Edit] = &[Edit::new(
 /// A thread decides once whether it listens to the releases of clients of Redisson.
 pub const RANK_STALE: &[Edit] = &[
     Edit::new(
-        ACQUISITION,
-        r"    pub(super) has_asked_again: bool,
+        IN_LINE,
+        r"    deaf_sleeps: u32,
+}",
+        r"    deaf_sleeps: u32,
+    listens: std::cell::OnceCell<bool>,
+}",
+    ),
+    Edit::new(
+        IN_LINE,
+        r"            deaf_sleeps: 0,
 ",
-        r"    pub(super) has_asked_again: bool,
-    pub(super) listens: Option<bool>,
+        r"            deaf_sleeps: 0,
+            listens: std::cell::OnceCell::new(),
 ",
     ),
     Edit::new(
-        ACQUISITION,
-        r"            has_asked_again: false,
-",
-        r"            has_asked_again: false,
-            listens: None,
-",
-    ),
-    Edit::new(
-        SLEEP,
-        "} else if held.listens {",
-        "} else if *self.listens.get_or_insert(held.listens) {",
+        IN_LINE,
+        "if standing.listens {",
+        "if *self.listens.get_or_init(|| standing.listens) {",
     ),
 ];
 

@@ -47,7 +47,7 @@ pub const ORDER_AFTER_A_LEASE: &[Edit] = &[Edit::new(
 
 /// A thread that knows of no lease sleeps for up to 45 seconds.
 pub const LATE_LATCHES: &[Edit] = &[Edit::new(
-    "src/engine/acquire/line.rs",
+    "src/engine/line.rs",
     "jitter(RARELY * 2 / 3)",
     "jitter(RARELY)",
 )];

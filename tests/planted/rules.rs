@@ -147,12 +147,10 @@ pub const NOT_ASKED_AFTER_CONFIRMATION: &[Edit] = &[
 /// A message that arrives during a request is forgotten when the reply arrives.
 pub const MESSAGE_FORGOTTEN: &[Edit] = &[Edit::new(
     "src/engine/acquire/round.rs",
-    r"drop(request);
-        if prepared",
-    r"drop(request);
-        budget.take_message();
+    "if prepared.is_some_and(|prepared| prepared.is_outdated()) {",
+    r"budget.take_message();
         budget.take_wake_up();
-        if prepared",
+        if prepared.is_some_and(|prepared| prepared.is_outdated()) {",
 )];
 
 /// A thread that gives up leaves its place to another one, which does not ask at once.
@@ -161,7 +159,7 @@ pub const HEIR_SILENT: &[Edit] = &[Edit::new(
     r"self.pause_for_others();
         }",
     r"self.pause_for_others();
-            if self.claim.is_inherited && self.place.is_some() {
+            if self.claim.is_inherited && self.line.has_place() {
                 let called = lock.channel().called(crate::base::clock::Moment::now());
                 self.wait.sleep_listening(&lock.core, &[called], None, budget.wait_left());
             }
@@ -171,9 +169,9 @@ pub const HEIR_SILENT: &[Edit] = &[Edit::new(
 /// A thread that gives up leaves the line although another thread of the client goes on.
 pub const HEIR_FORGOTTEN: &[Edit] = &[
     Edit::new(
-        ACQUISITION,
-        "self.is_known_to_wait && self.claim.is_wanted_by_others()",
-        "self.is_known_to_wait && false",
+        "src/engine/line.rs",
+        "self.is_known && claim.is_wanted_by_others()",
+        "self.is_known && claim.is_wanted_by_others() && false",
     ),
     Edit::new(
         ACQUISITION,

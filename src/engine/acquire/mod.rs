@@ -8,11 +8,9 @@
 //! | `acquisition` | the state of a call that requests the lock; gives up; leaves it to others |
 //! | `round` | one request, and what follows its reply |
 //! | `sleep` | the waits between requests |
-//! | `line` | how a client that stands in a line waits |
 
 mod acquisition;
 mod begin;
-pub(in crate::engine) mod line;
 mod own;
 mod round;
 mod sleep;
@@ -28,11 +26,10 @@ use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::local::{Claim, Granted, Hold};
+use crate::local::{Claim, Hold};
 use crate::observe::{WaitOutcome, WaitSpan, are_spans_enabled};
 use crate::protocol::AcquireOptions;
-use crate::request::{confirmed, request_one};
-use acquisition::{Acquisition, First, Traces};
+use acquisition::Acquisition;
 
 pub(crate) use begin::{TicketLost, keep, take_without_request};
 use own::add_level;
@@ -51,16 +48,17 @@ impl SingleLock {
         let budget = &self.to_acquire(self.core.budget_to_wait(wait, interrupt));
         let span = WaitSpan::enter(self.name(), self.kind.name);
         let terms = lease.terms(self.name(), self.core.watchdog_lease);
-        let result = terms.and_then(|terms| {
-            LockCall {
+        let result = match terms {
+            Ok(terms) => LockCall {
                 lock: self,
                 terms,
                 budget,
                 begun: budget.started(),
                 also: &[],
             }
-            .acquire()
-        });
+            .acquire(),
+            Err(error) => Err(error),
+        };
         end_wait(span, &self.core, self.kind.name, result, Option::as_slice)
     }
 }
@@ -143,47 +141,35 @@ impl<'a> LockCall<'a> {
             // Before the first request, the thread may have to leave the lock to others, or to
             // listen.
             if claim.is_alone && lock.needs_no_listener() {
-                match self.request_first() {
-                    Ok(granted) => return Ok(Some(keep(self, claim, granted))),
-                    Err(other) => first = Some(other),
+                // Redis nearly always grants it, so nothing is prepared for a wait.
+                budget.set_unanswered_since(Some(self.begun));
+                let mut ask = Ask::new(lock, self.terms);
+                let asked = ask.send(&self.first_options(), None, None, budget);
+                match asked.answer {
+                    Answer::Granted(granted) => return Ok(Some(keep(self, claim, granted))),
+                    _ => first = Some(asked),
                 }
             }
             return Acquisition::new(self, claim, within).run(first);
         }
     }
 
-    /// Sends the first request. Redis nearly always grants it, so nothing is prepared for a wait.
-    fn request_first(self) -> Result<Granted, First> {
+    /// What the first request is for.
+    fn first_options(self) -> AcquireOptions {
         let LockCall {
             lock,
             terms,
             budget,
-            begun,
             ..
         } = self;
         let SingleLock { core, key, .. } = lock;
         let waits = !budget.is_wait_over();
         let place = || core.subscriber.in_line(key, &core.place(key));
-        let options = AcquireOptions {
+        AcquireOptions {
             holds: lock.holds_of_a_grant(terms, 1),
             waits,
             place: (waits && lock.kind.has_line).then(place),
             within: None,
-        };
-        let mut ask = Ask::new(lock, terms);
-        let request = ask.request(ask.call(&options));
-        let mut next_call = |_| Some(ask.next_copy(&options));
-        budget.set_unanswered_since(Some(begun));
-        let result = request_one(&request, &mut next_call, budget);
-        let result = confirmed(result, &request, next_call, budget);
-        let traces = Traces::of(&result);
-        match ask.end(result, None) {
-            Answer::Granted(granted) => Ok(granted),
-            answer => Err(First {
-                answer,
-                waits,
-                traces,
-            }),
         }
     }
 
@@ -206,9 +192,7 @@ impl<'a> LockCall<'a> {
                 budget: &at_once,
                 ..self
             };
-            let mut acquisition = Acquisition::new(call, claim, None);
-            acquisition.place = None;
-            acquisition.spares_reserved = !may_pass;
+            let mut acquisition = Acquisition::at_once(call, claim, !may_pass);
             let granted = acquisition.acquire(None);
             if let Ok(Some(granted)) = granted {
                 return Ok(Some(acquisition.keep(granted)));

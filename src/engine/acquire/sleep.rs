@@ -5,20 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
-use super::line::{RARELY, deaf_sleep, longest_sleep};
-use super::round::HeldByOther;
 use crate::base::clock::Moment;
-use crate::base::list::List;
 use crate::base::owner::OwnerId;
-use crate::engine::ask::Ask;
+use crate::engine::ask::{Ask, Refusal};
+use crate::engine::line::{LONGEST, RARELY, deaf_sleep, longest_sleep};
 use crate::engine::single_lock::SingleLock;
-use crate::engine::wait::Channel;
 use crate::local::Pause;
-use crate::protocol::message::is_deaf;
 use crate::request::Prepared;
-use crate::watchdog::LineWaiter;
 
-impl<'a> Acquisition<'a> {
+impl Acquisition<'_> {
     /// If this client has released the lock while other clients listened: waits until they have had
     /// it, or could have acquired it.
     pub(super) fn pause_for_others(&mut self) {
@@ -47,22 +42,14 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Waits until the lock that another owner holds may be free.
-    pub(super) fn await_release(&mut self, held: &HeldByOther) {
-        if held.rank.is_none() {
-            // Without a line, the thread listens to releases, and a look finds nothing.
-            self.line_wait = None;
-        }
-        let longest = self.longest_sleep(held);
-        let lock = self.call.lock;
-        let mut channels: List<Channel<'a>> = List::new();
-        if held.rank.is_some() {
-            channels.push(lock.channel().called(held.asked));
-        }
-        if held.rank.is_none() {
-            channels.push(lock.channel());
-        } else if held.listens {
-            channels.push(lock.channel().except_calls());
-        }
+    pub(super) fn await_release(&mut self, refusal: &Refusal) {
+        let (lock, unparker) = (self.call.lock, self.call.budget.unparker());
+        // The client that was called may not answer.
+        let reserved_for = refusal.millis.filter(|_| refusal.is_reserved(lock));
+        let pending = reserved_for.map(Duration::from_millis);
+        self.line.watch(refusal.standing, true, pending, unparker);
+        let longest = self.longest_sleep(refusal);
+        let channels = self.line.channels(refusal.standing);
         self.prepared = self.prepare();
         let request = self.prepared.as_ref().map(|(_, request)| request);
         let is_woken = self
@@ -74,37 +61,23 @@ impl<'a> Acquisition<'a> {
     }
 
     /// How long the thread sleeps if no message comes. In a line, the watchdog looks meanwhile.
-    fn longest_sleep(&mut self, held: &HeldByOther) -> Duration {
+    fn longest_sleep(&mut self, refusal: &Refusal) -> Duration {
+        let lock = self.call.lock;
         let SingleLock {
             core, key, kind, ..
-        } = self.call.lock;
-        match (held.rank, self.place_in_line()) {
-            (Some(rank), Some(place)) => {
-                let waiter = LineWaiter {
-                    place: Arc::clone(&place),
-                    listens: held.listens,
-                    has_lease: true,
-                    unparker: self.call.budget.unparker().clone(),
-                };
-                let (asked, pending) = (held.asked, held.pending);
-                let wait = core
-                    .watchdog
-                    .wait_in_line(key, waiter, rank, asked, pending);
-                self.line_wait = Some(wait);
-                match is_deaf(&place) {
-                    true => deaf_sleep(rank),
-                    false => longest_sleep(rank, held.left) + core.wait_jitter(),
-                }
-            }
-            // Its turn in a queue without ranks, that of a fair lock, comes without a message. The
-            // longer the client waits, the more clients may be before it.
+        } = lock;
+        let is_endless = refusal.is_reserved(lock) || refusal.has_no_permits(lock);
+        let left = if is_endless { LONGEST } else { refusal.left() };
+        match refusal.standing.rank {
+            Some(rank) if self.line.is_deaf() => deaf_sleep(rank),
+            Some(rank) if self.line.has_place() => longest_sleep(rank, left) + core.wait_jitter(),
+            // Its turn in a queue without ranks, that of a fair lock, comes without a message.
             _ if core.subscriber.is_deaf(key, key.channel()) => {
-                self.deaf_sleeps += 1;
-                held.left.min(deaf_sleep(self.deaf_sleeps))
+                left.min(self.line.next_deaf_sleep())
             }
             // A permit may come free before the first lease ends.
-            _ if !kind.has_ticket => held.left.min(RARELY) + core.wait_jitter(),
-            _ => held.left + core.wait_jitter(),
+            _ if !kind.has_ticket => left.min(RARELY) + core.wait_jitter(),
+            _ => left + core.wait_jitter(),
         }
     }
 
@@ -114,15 +87,14 @@ impl<'a> Acquisition<'a> {
         // itself.
         let SingleLock { core, key, .. } = self.call.lock;
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
-        let is_deaf = self.place_in_line().is_some_and(|place| is_deaf(&place));
-        if pauses || is_deaf {
+        if pauses || self.line.is_deaf() {
             return None;
         }
         // Other threads may begin to wait behind this one.
         self.expected_holds = self.expected_holds.max(2);
         let ask = Ask::new(self.call.lock, self.call.terms);
         let call = ask.call(&self.options(true));
-        self.is_known_to_wait = true;
+        self.line.is_known = true;
         let request = Prepared::new(&core.redis, key, call);
         Some((ask.owner().clone(), request))
     }

@@ -8,7 +8,7 @@ use super::{Answered, NextRequest, Number, OnUnclear};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
-use crate::engine::acquire::line::rare_sleep;
+use crate::engine::line::{Standing, rare_sleep};
 use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::observe::{WaitOutcome, WaitSpan};
@@ -190,8 +190,10 @@ fn refusal(taken: AcquireReply, reply: &Reply, asked: Moment) -> Option<PermitRe
         // The refusal may be that of a lost copy, from before a release whose message ended a pause
         // of the request.
         again: reply.lost_copies.is_ambiguous().then_some(FIRST_POLL),
-        rank,
-        asked,
-        listens,
+        standing: Standing {
+            rank,
+            listens,
+            asked,
+        },
     })
 }

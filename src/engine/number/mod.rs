@@ -283,14 +283,14 @@ impl Number {
     }
 
     /// Makes the next request of a thread in the line, which takes permits.
-    fn prepare(&self, permits: u32, place: &Arc<str>) -> NextRequest<'_> {
+    fn prepare(&self, permits: u32, place: Option<Arc<str>>) -> NextRequest<'_> {
         let id = self.core.lanes.next();
         let copy = RequestCopy {
             id: &id,
             is_repeated: false,
         };
         let options = AcquireOptions {
-            place: Some(Arc::clone(place)),
+            place,
             waits: true,
             ..AcquireOptions::default()
         };

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use super::{NextRequest, Number};
 use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
+use crate::engine::line::{InLine, LONGEST, Standing, deaf_sleep, rare_sleep};
 use crate::engine::local_wait::{no_reply, wait_for_claim};
 use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
@@ -22,22 +21,16 @@ use crate::engine::wait::{Channel, Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::Claim;
-use crate::protocol::message::is_deaf;
 use crate::protocol::{AcquireOptions, PERMITS};
 use crate::script;
-use crate::watchdog::{LineWait, LineWaiter};
 
 /// What a thread that was refused waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PermitRefusal {
     /// It asks again after this time, even without a message.
     pub(super) again: Option<Duration>,
-    /// How many clients are before this one in the line; `None` if it is in no line.
-    pub(super) rank: Option<u32>,
-    /// A moment before the request.
-    pub(super) asked: Moment,
-    /// A client in the line also listens to the channel.
-    pub(super) listens: bool,
+    /// Where the client stands in the line.
+    pub(super) standing: Standing,
 }
 
 /// The wait of the thread that has the ticket.
@@ -49,12 +42,7 @@ struct PermitWait<'a> {
     wait: Wait<'a>,
     /// The next request, which the subscriber thread may have sent.
     next: Option<NextRequest<'a>>,
-    /// The client may have a place in the line.
-    has_place: bool,
-    /// The last request had no reply.
-    is_unanswered: bool,
-    /// While the client has a place in the line.
-    line_wait: Option<LineWait<'a>>,
+    line: InLine<'a>,
 }
 
 impl Number {
@@ -88,12 +76,15 @@ impl Number {
             number: self,
             wanted,
             budget,
-            has_place: claim.is_inherited,
+            line: InLine::new(
+                &self.core,
+                &self.key,
+                Some(self.core.place(&self.key)),
+                claim.is_inherited,
+            ),
             claim,
             wait: Wait::new(budget, polls()),
             next: None,
-            is_unanswered: false,
-            line_wait: None,
         };
         let result = wait.run();
         wait.end(matches!(result, Ok(true)));
@@ -124,24 +115,21 @@ impl Number {
     }
 }
 
-impl<'a> PermitWait<'a> {
+impl PermitWait<'_> {
     /// Repeats the request until the thread has its permits, or until the budget ends: then false.
     fn run(&mut self) -> Result<bool> {
         let (number, budget) = (self.number, self.budget);
         budget.check_interrupt(number.name())?;
         let channel = Channel::of(&number.core, &number.key);
-        let place = number.core.place(&number.key);
         repeat_until_done(budget, number.name(), || {
             self.wait.listen_if_live(channel.except_calls());
-            // The client may have lost its subscription meanwhile, or may have it again.
-            let in_line = number.core.subscriber.in_line(&number.key, &place);
-            let Some(refusal) = self.ask(&in_line)? else {
+            let Some(refusal) = self.ask()? else {
                 return Ok(Some(true));
             };
             if budget.is_wait_over() {
                 return Ok(Some(false));
             }
-            self.sleep(channel, &in_line, refusal);
+            self.sleep(refusal);
             Ok(None)
         })
     }
@@ -149,7 +137,7 @@ impl<'a> PermitWait<'a> {
     /// Sends a request. `None`: the permits are taken. Else what to wait for. The request keeps the
     /// place of the client in the line, unless it is the last one, and no other thread of the
     /// client waits.
-    fn ask(&mut self, place: &Arc<str>) -> Result<Option<PermitRefusal>> {
+    fn ask(&mut self) -> Result<Option<PermitRefusal>> {
         let (number, budget) = (self.number, self.budget);
         let (since, _) = self.claim.begin_request();
         budget.set_unanswered_since(Some(since));
@@ -157,13 +145,13 @@ impl<'a> PermitWait<'a> {
             return Err(no_reply(&number.core, &number.key, budget));
         }
         let is_over = budget.is_wait_over();
-        let waits = !is_over || self.has_place && self.claim.is_wanted_by_others();
+        let waits = !is_over || self.line.is_for_others(&self.claim);
         let options = AcquireOptions {
             waits,
-            place: (waits || self.has_place).then(|| Arc::clone(place)),
+            place: self.line.place().filter(|_| waits || self.line.is_known),
             ..AcquireOptions::default()
         };
-        self.has_place |= waits;
+        self.line.is_known |= waits;
         if is_over {
             // It would enter the line.
             self.next.take_if(|next| next.request.cancel());
@@ -171,47 +159,35 @@ impl<'a> PermitWait<'a> {
         // Before the request, which answers the calls so far: a later message ends the next sleep.
         budget.take_message();
         let reply = number.take(self.wanted, &options, self.next.take(), budget);
-        self.is_unanswered = matches!(reply, Err(Error::Unavailable { .. }));
+        self.line.is_unanswered = matches!(reply, Err(Error::Unavailable { .. }));
         let refusal = reply?;
         // A sleep that follows is no time without a reply.
         self.claim.replied();
         budget.set_unanswered_since(None);
-        self.has_place = refusal.is_some_and(|refusal| refusal.rank.is_some());
+        self.line.is_known = refusal.is_some_and(|refusal| refusal.standing.rank.is_some());
         Ok(refusal)
     }
 
     /// Sleeps until a message, or until the thread asks again.
-    fn sleep(&mut self, channel: Channel<'a>, place: &Arc<str>, refusal: PermitRefusal) {
-        let Number { core, key, .. } = self.number;
-        let is_deaf = is_deaf(place);
-        let channels = [
-            channel.called(refusal.asked),
-            channel.except_calls(),
-            channel,
-        ];
-        let (channels, longest) = match refusal.rank {
-            None => (&channels[2..], rare_sleep()),
-            Some(rank) => {
-                let longest = if is_deaf { deaf_sleep(rank) } else { LONGEST };
-                (&channels[..1 + usize::from(refusal.listens)], longest)
-            }
+    fn sleep(&mut self, refusal: PermitRefusal) {
+        let PermitRefusal { again, standing } = refusal;
+        let unparker = self.budget.unparker();
+        self.line.watch(standing, false, None, unparker);
+        // The client may have lost its subscription meanwhile, or may have it again.
+        let is_deaf = self.line.is_deaf();
+        let longest = match standing.rank {
+            None => rare_sleep(),
+            Some(rank) if is_deaf => deaf_sleep(rank),
+            Some(_) => LONGEST,
         };
-        self.line_wait = refusal.rank.map(|rank| {
-            let waiter = LineWaiter {
-                place: Arc::clone(place),
-                listens: refusal.listens,
-                has_lease: false,
-                unparker: self.budget.unparker().clone(),
-            };
-            core.watchdog
-                .wait_in_line(key, waiter, rank, refusal.asked, None)
-        });
-        if refusal.rank.is_some() && !is_deaf {
-            self.next = Some(self.number.prepare(self.wanted, place));
+        if standing.rank.is_some() && !is_deaf {
+            self.next = Some(self.number.prepare(self.wanted, self.line.place()));
         }
         let request = self.next.as_ref().map(|next| &next.request);
-        let again = refusal.again.unwrap_or(Duration::MAX).min(longest);
-        self.wait.sleep_listening(core, channels, request, again);
+        let channels = self.line.channels(standing);
+        let again = again.unwrap_or(Duration::MAX).min(longest);
+        let core = &self.number.core;
+        self.wait.sleep_listening(core, &channels, request, again);
     }
 
     /// Ends the wait. Without permits, the client leaves the line, unless another thread of it
@@ -219,20 +195,20 @@ impl<'a> PermitWait<'a> {
     fn end(mut self, is_done: bool) {
         let Number { core, key, .. } = self.number;
         if is_done {
-            self.line_wait.into_iter().for_each(LineWait::granted);
+            self.line.granted();
             return self.claim.pass_on();
         }
         // Before the client leaves the line: the request enters it.
         if let Some(next) = self.next.take() {
             self.number.take_back(next);
-            self.has_place = true;
+            self.line.is_known = true;
         }
         let is_called = self.budget.take_message();
-        if !(self.has_place || is_called) || self.claim.pass_on_if_wanted() {
+        if !(self.line.is_known || is_called) || self.claim.pass_on_if_wanted() {
             return;
         }
         let place = core.place(key);
-        let has_left = self.has_place && !self.is_unanswered && {
+        let has_left = self.line.is_known && !self.line.is_unanswered && {
             // A late copy could affect a later wait, so what gets no reply is not repeated.
             let call = script::leave_line(key, &place, false).not_repeatable();
             let budget = self.budget.to_give_up();
