@@ -211,44 +211,83 @@ local function was_probed(head)
     return age and age >= 0 and age < PROBED
 end
 
--- Calls clients before this place, for which permits are free. Returns how many permits are left
--- when all of them have been called; else nil. If the client with this place was refused and lets
--- those behind it pass, they are called, too.
-local function call_before(lock, head, place, free, publish, is_refused)
-    if free <= 0 then
-        return nil
-    end
-    local line, called, since, round = head.line, head.called, 0, 0
-    -- How many clients are to be called however many permits are free.
-    local together = 0
-    if called[1] then
-        since = -(redis.call('zscore', line, '') or 0)
+-- Removes the called clients that have not answered in time. Returns the state of the calls that
+-- follow: since when those that were called have to answer, their round, and how many clients are
+-- to be called together, however many permits are free; 0 if none has been removed.
+local function begin_calls(lock, head, publish)
+    local since, round, together = 0, 0, 0
+    if head.called[1] then
+        since = -(redis.call('zscore', head.line, '') or 0)
         round = since % 64
         if time_left(since) == 0 then
             remove_silent(lock, head, called_together(since), publish)
             round = next_round(since)
             together = called_together(round)
-            if called[1] then
-                redis.call('zadd', line, score_of_mark(round), '')
+            if head.called[1] then
+                redis.call('zadd', head.line, score_of_mark(round), '')
             end
         end
     end
+    return { since = since, round = round, together = together }
+end
+
+-- The call of this client, which entered the line then, was published: it has to answer.
+local function note_call(head, calls, place, entered)
+    local line, called = head.line, head.called
+    local score = string.format('%.0f', entered - CALLED)
+    if not called[1] then
+        calls.round = calls.together > 0 and calls.round or 0
+        redis.call('zadd', line, score, place, score_of_mark(calls.round), '')
+    else
+        while calls.together == 0 and 2 ^ calls.round > #called do
+            -- This client has more time to answer than those that the mark is about.
+            calls.since, calls.round = calls.since - 1, calls.round - 1
+            redis.call('zadd', line, string.format('-%.0f', calls.since), '')
+        end
+        redis.call('zadd', line, score, place)
+    end
+    called[#called + 1] = place
+    calls.together = math.max(calls.together - 1, 0)
+end
+
+-- Decides for one place after another, in their order, whether its client is called:
+--
+-- | the next place                                              | what is done                 |
+-- |-------------------------------------------------------------|------------------------------|
+-- | there is none, or it is `place`, and that was not refused   | the end                      |
+-- | it is `place`, which was refused, and can have its permits  | the end                      |
+-- | MOST_CALLED have not answered                               | the end, without a result    |
+-- | needs more than are left, in a time in which it lets pass   | it is skipped                |
+-- | needs more, and is `place`, was probed lately, or others    | it keeps those behind it out:|
+-- | were called, which have to answer before it is probed       | the end, without a result    |
+-- | its client does not listen                                  | it is removed                |
+-- | any other                                                   | it is called                 |
+--
+-- All that were called reserve what they need. When no permit is left, that is the end, too.
+-- Returns at the end how many permits are left for `place`, which is empty for a client that is
+-- behind all; else nil.
+local function call_before(lock, head, place, free, publish, is_refused)
+    if free <= 0 then
+        return nil
+    end
+    local called, calls = head.called, begin_calls(lock, head, publish)
     local left, from = free, ENTERED
     for _, other in ipairs(called) do
         left = left - needed_by(head, other)
     end
     for _ = 1, REMOVED do
-        if left <= 0 and together == 0 then
+        if left <= 0 and calls.together == 0 then
             return nil
         end
         local next, entered = unpack(
-            redis.call('zrangebyscore', line, from, '+inf', 'withscores', 'limit', 0, 1)
+            redis.call('zrangebyscore', head.line, from, '+inf', 'withscores', 'limit', 0, 1)
         )
         if not next or next == place and not is_refused then
-            return next and together > 0 and free or left
+            -- Of clients that are called together, any may be the first: they reserve nothing.
+            return next and calls.together > 0 and free or left
         end
         local needed = needed_by(head, next)
-        local fits = together > 0 or left >= needed
+        local fits = calls.together > 0 or left >= needed
         if next == place and fits then
             return left
         elseif #called == MOST_CALLED then
@@ -262,24 +301,12 @@ local function call_before(lock, head, place, free, publish, is_refused)
         elseif not hears(lock, next, publish) then
             remove_place(lock, head, next, publish)
         else
-            local score = string.format('%.0f', entered - CALLED)
-            if not called[1] then
-                round = together > 0 and round or 0
-                redis.call('zadd', line, score, next, score_of_mark(round), '')
-            else
-                while together == 0 and 2 ^ round > #called do
-                    -- This client has more time to answer than those that the mark is about.
-                    since, round = since - 1, round - 1
-                    redis.call('zadd', line, string.format('-%.0f', since), '')
-                end
-                redis.call('zadd', line, score, next)
-            end
+            note_call(head, calls, next, entered)
             if not fits or needed > free then
-                redis.call('zadd', line, string.format('-%.0f', now_micros()), PROBE)
+                redis.call('zadd', head.line, string.format('-%.0f', now_micros()), PROBE)
                 head.has_probe = true
             end
-            called[#called + 1] = next
-            left, together = left - needed, math.max(together - 1, 0)
+            left = left - needed
         end
     end
     return nil

@@ -15,6 +15,7 @@
 //! tickets back.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
 use super::quorum::Quorum;
@@ -119,13 +120,13 @@ impl<'a> Rounds<'a> {
         repeat_until_done(budget, composite.name(), || self.round(seats))
     }
 
-    /// Requests the lock once. Waits for the next round if there is no decision: then `None`.
-    fn round(&mut self, seats: &mut Seats<'a>) -> Result<Option<bool>> {
+    /// Requests the lock once. Breaks with the decision. Waits for the next round if there is none.
+    fn round(&mut self, seats: &mut Seats<'a>) -> Result<ControlFlow<bool>> {
         let CompositeCall {
             composite, budget, ..
         } = self.call;
         if !seats.take_tickets()? {
-            return Ok(Some(false));
+            return Ok(Break(false));
         }
         let deadline = seats.begin_round()?;
         let reply_deadline = *self.reply_deadline.get_or_insert(deadline);
@@ -145,7 +146,7 @@ impl<'a> Rounds<'a> {
             self.wait.stop_listening();
             budget.park(self.pauses.next().min(reply_deadline.left()));
             if !reply_deadline.is_past() || budget.is_interrupted() {
-                return Ok(None);
+                return Ok(Continue(()));
             }
             return Err(match replies.is_too_late {
                 true => seats.seats[0].part.too_late_error(),
@@ -155,21 +156,21 @@ impl<'a> Rounds<'a> {
         seats.replied();
         self.reply_deadline = None;
         if granted.len() >= needed {
-            return Ok(Some(true));
+            return Ok(Break(true));
         }
         let took = Moment::now().since(asked);
         Ok(self.after_refusal(seats, granted, replies.refused, took))
     }
 
-    /// Waits after a round in which other owners have too many of the servers: `held`. False if the
-    /// wait is over.
+    /// Waits after a round in which other owners have too many of the servers: `held`. Breaks with
+    /// false if the wait is over.
     fn after_refusal(
         &mut self,
         seats: &Seats<'a>,
         granted: Vec<usize>,
         mut held: Vec<HeldAt>,
         took: Duration,
-    ) -> Option<bool> {
+    ) -> ControlFlow<bool> {
         // No owner has a majority: several clients got some servers each.
         let is_split = !granted.is_empty() && held.len() < seats.needed();
         if !is_split {
@@ -186,7 +187,7 @@ impl<'a> Rounds<'a> {
             || has_minority && self.backoffs < MAX_BACKOFFS
             || is_over && held.iter().any(awaits_own_release);
         if is_over && (!is_undecided || self.decided_by.is_past()) {
-            return Some(false);
+            return Break(false);
         }
         if is_undecided {
             self.back_off(backoff_time(self.backoffs, took));
@@ -194,7 +195,7 @@ impl<'a> Rounds<'a> {
         } else {
             self.await_releases(seats, &held);
         }
-        None
+        Continue(())
     }
 
     /// Sleeps until a message announces a release, or until this thread may get a majority because

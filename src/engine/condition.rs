@@ -1,6 +1,7 @@
 //! Waits on a condition of a lock, and notifications. The protocol is described in
 //! `protocol/condition.rs`. A waiting thread has a place in the queue of the condition.
 
+use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,7 +259,7 @@ impl<'a> ConditionWaiter<'a> {
                 let is_live = wait.listen(&[channel]) > 0;
                 may_have_missed = wait.sleep(is_live, Duration::MAX) || !is_live;
             }
-            Ok(woken)
+            Ok(woken.map_or(Continue(()), Break))
         });
         // A notification counts even if there is an interrupt, too.
         woken.unwrap_or_else(|_| self.woken(place).unwrap_or(Woken::Interrupted))

@@ -1,5 +1,6 @@
 //! Waits in the local queue for the ticket, while another thread of this process has it.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
 use super::lock_call::LockCall;
@@ -44,19 +45,8 @@ pub(crate) fn wait_for_claim(call: LockCall<'_>) -> Result<Option<Claim>> {
         reply_deadline: None,
     };
     let result = repeat_until_done(budget, lock.name(), || wait.round());
-    match result {
-        Ok(WaitEnd::Ticket(claim)) => Ok(Some(claim)),
-        Ok(WaitEnd::Over) => Ok(None),
-        // A ticket that was passed on to the thread meanwhile counts.
-        Err(error) => queue.leave(&waiter).map(Some).ok_or(error),
-    }
-}
-
-/// How the wait for a ticket ends.
-enum WaitEnd {
-    Ticket(Claim),
-    /// The wait of the call is over.
-    Over,
+    // A ticket that was passed on to the thread meanwhile counts.
+    result.or_else(|error| queue.leave(&waiter).map(Some).ok_or(error))
 }
 
 /// The wait of one thread for its ticket.
@@ -70,9 +60,10 @@ struct LocalWait<'a> {
 }
 
 impl LocalWait<'_> {
-    /// Sleeps, unless the wait has ended. Fails if the call is interrupted, or if the thread with
-    /// the ticket has had no reply for too long.
-    fn round(&mut self) -> Result<Option<WaitEnd>> {
+    /// Breaks with the ticket, or with `None` when the wait of the call is over. Sleeps before that.
+    /// Fails if the call is interrupted, or if the thread with the ticket has had no reply for too
+    /// long.
+    fn round(&mut self) -> Result<ControlFlow<Option<Claim>>> {
         let (lock, budget) = (&self.lock.id, self.budget);
         let Core {
             queue,
@@ -90,13 +81,12 @@ impl LocalWait<'_> {
         if let Some(claim) = queue.claim_of(self.waiter) {
             // Its wake-up may still be pending, and would end a later sleep.
             budget.take_wake_up();
-            return Ok(Some(WaitEnd::Ticket(claim)));
+            return Ok(Break(Some(claim)));
         }
         // A ticket that no thread has, and that this one does not get, is no outstanding reply.
         let is_outstanding = || queue.ticket_state(lock, self.begun) == TicketState::Unanswered;
         if budget.is_wait_over() && !is_outstanding() {
-            let claim = queue.leave(self.waiter);
-            return Ok(Some(claim.map_or(WaitEnd::Over, WaitEnd::Ticket)));
+            return Ok(Break(queue.leave(self.waiter)));
         }
         let unanswered = queue.unanswered_since(lock);
         budget.set_unanswered_since(unanswered);
@@ -112,7 +102,7 @@ impl LocalWait<'_> {
             Some(end) => budget.park(end.left()),
             None => budget.wait(budget.reply_deadline().left()),
         };
-        Ok(None)
+        Ok(Continue(()))
     }
 }
 

@@ -4,6 +4,7 @@
 //! by a shutdown. A wake-up between two sleeps ends the next one. So no message is missed that
 //! arrives after the channel was subscribed, even while the thread sends a request.
 
+use std::ops::ControlFlow::{self, Break};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,15 +22,15 @@ use crate::subscriber::Listener;
 pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
-/// Repeats `round` until it has a result. Fails if the call is interrupted after a round without
-/// one.
+/// Repeats `round` until it breaks with a result. Fails if the call is interrupted after a round
+/// without one.
 pub(crate) fn repeat_until_done<T>(
     budget: &CallBudget,
     name: &str,
-    mut round: impl FnMut() -> Result<Option<T>>,
+    mut round: impl FnMut() -> Result<ControlFlow<T>>,
 ) -> Result<T> {
     loop {
-        if let Some(result) = round()? {
+        if let Break(result) = round()? {
             return Ok(result);
         }
         budget.check_interrupt(name)?;
@@ -260,9 +261,9 @@ mod tests {
             interrupt.interrupt();
             Ok(result)
         };
-        let result = repeat_until_done(&budget, "a", || round(Some(())));
+        let result = repeat_until_done(&budget, "a", || round(Break(())));
         assert_eq!(result.unwrap(), (), "a result counts");
-        let result = repeat_until_done(&budget, "a", || round(None));
+        let result = repeat_until_done(&budget, "a", || round(ControlFlow::Continue(())));
         assert!(matches!(result, Err(Error::Interrupted { .. })));
         assert_eq!(rounds, 2);
     }

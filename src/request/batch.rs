@@ -90,13 +90,21 @@ pub(crate) fn request_one(
 ) -> Result<Reply, NoReply> {
     let requests = slice::from_ref(request);
     let reply_by = reply_deadline(requests, budget);
-    match send_on_open_link(request, reply_by) {
-        Ok(reply) => Ok(reply),
-        Err(exchange) => {
-            let sent = exchange.into_iter().map(|exchange| *exchange).collect();
-            repeat(requests, sent, &mut next_call, reply_by, budget).remove(0)
+    let prepared = request.prepared.and_then(Prepared::take);
+    let sent = prepared.or_else(|| send_on_open_link(request, reply_by));
+    if let Some(exchange) = &sent {
+        exchange.sent.wait(reply_by, request.client.command_timeout);
+        if let Some((reply, at)) = exchange.sent.pending.take_reply() {
+            exchange.replied(at);
+            return Ok(Reply {
+                reply,
+                asked: exchange.sent.sent_at,
+                lost_copies: LostCopies::default(),
+            });
         }
     }
+    let sent = sent.into_iter().collect();
+    repeat(requests, sent, &mut next_call, reply_by, budget).remove(0)
 }
 
 /// Makes attempts until each request has a clear reply, or the time is over. Those that are in
@@ -131,39 +139,18 @@ fn repeat(
     states.iter_mut().map(end).collect()
 }
 
-/// Sends a request on an open link, unless it is sent already, and waits for its reply. This is the
-/// way of nearly all requests. Anything but a good reply is left to [`Attempt`]: the error is the
-/// exchange, if the request was sent.
-fn send_on_open_link(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Exchange>>> {
+/// Sends a request on a link that is open; `None` if it is not sent. This is the way of nearly all
+/// requests. Anything but a good reply is left to [`Attempt`].
+fn send_on_open_link(request: &Request<'_>, until: Moment) -> Option<Exchange> {
     let Request {
         client, lock, call, ..
     } = request;
-    let exchange = match request.prepared.and_then(Prepared::take) {
-        Some(sent) => sent,
-        None => {
-            let now = Moment::now();
-            if now >= until || !call.is_repeatable() || client.topology.check(lock).is_err() {
-                return Err(None);
-            }
-            let server = client.topology.known(lock).ok_or(None)?;
-            let link = server
-                .links(Purpose::Caller)
-                .open_link(1, now)
-                .ok_or(None)?;
-            let sent = link.send(1, now, |out| out.call(call, false));
-            Exchange::of_one(server, sent)
-        }
-    };
-    exchange.sent.wait(until, client.command_timeout);
-    match exchange.sent.pending.take_reply() {
-        Some((reply, at)) => {
-            exchange.replied(at);
-            Ok(Reply {
-                reply,
-                asked: exchange.sent.sent_at,
-                lost_copies: LostCopies::default(),
-            })
-        }
-        None => Err(Some(Box::new(exchange))),
+    let now = Moment::now();
+    if now >= until || !call.is_repeatable() || client.topology.check(lock).is_err() {
+        return None;
     }
+    let server = client.topology.known(lock)?;
+    let link = server.links(Purpose::Caller).open_link(1, now)?;
+    let sent = link.send(1, now, |out| out.call(call, false));
+    Some(Exchange::of_one(server, sent))
 }

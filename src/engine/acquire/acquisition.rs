@@ -63,12 +63,6 @@ pub(super) struct Earlier {
     pub(super) is_logged: bool,
 }
 
-/// How the rounds end.
-pub(super) enum RoundEnd {
-    Granted(Granted),
-    WaitIsOver,
-}
-
 impl<'a> Acquisition<'a> {
     pub(super) fn new(call: LockCall<'a>, claim: Claim, within: Option<&'a Hold>) -> Self {
         let SingleLock {
@@ -131,11 +125,7 @@ impl<'a> Acquisition<'a> {
             });
             self.pause_for_others();
         }
-        let end = repeat_until_done(budget, lock.name(), || self.round(first.take()))?;
-        Ok(match end {
-            RoundEnd::Granted(granted) => Some(granted),
-            RoundEnd::WaitIsOver => None,
-        })
+        repeat_until_done(budget, lock.name(), || self.round(first.take()))
     }
 
     /// Begins the hold.

@@ -1,9 +1,10 @@
 //! One request for a lock, its reply, and what follows.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, RoundEnd};
+use super::acquisition::Acquisition;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
 use crate::engine::ask::{Answer, Ask, Asked, Refusal};
@@ -12,6 +13,7 @@ use crate::engine::local_wait::no_reply;
 use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
 use crate::error::{Error, LostReason, Result};
+use crate::local::Granted;
 use crate::observe::tell;
 
 /// Bounds of the pauses while this client releases the lock.
@@ -29,9 +31,10 @@ const NO_PERMITS: &str = "a thread waits for a permit, but the semaphore has no 
      leases was lost";
 
 impl Acquisition<'_> {
-    /// Requests the lock once. Waits for the next round if it is refused: then `None`. `first` is
-    /// the first request, if it is sent already.
-    pub(super) fn round(&mut self, first: Option<Asked>) -> Result<Option<RoundEnd>> {
+    /// Requests the lock once. Breaks with the grant, or with `None` when the wait is over. If the
+    /// lock is refused before, waits for the next round. `first` is the first request, if it is
+    /// sent already.
+    pub(super) fn round(&mut self, first: Option<Asked>) -> Result<ControlFlow<Option<Granted>>> {
         let asked = match first {
             Some(first) => first,
             None => {
@@ -43,15 +46,15 @@ impl Acquisition<'_> {
         let budget = self.call.budget;
         let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
         match asked.answer {
-            Answer::Granted(granted) => Ok(Some(RoundEnd::Granted(granted))),
+            Answer::Granted(granted) => Ok(Break(Some(granted))),
             Answer::Failed(owner, error) => {
                 self.after_failure(&owner, error, is_over)?;
-                Ok(None)
+                Ok(Continue(()))
             }
             Answer::TooLate(_) if is_over => Err(self.call.too_late_error()),
             Answer::TooLate(owner) => {
                 self.earlier.late = Some(owner);
-                Ok(None)
+                Ok(Continue(()))
             }
             Answer::Refused(refusal) => self.after_refusal(refusal),
         }
@@ -139,7 +142,7 @@ impl Acquisition<'_> {
         Ok(())
     }
 
-    fn after_refusal(&mut self, mut refusal: Refusal) -> Result<Option<RoundEnd>> {
+    fn after_refusal(&mut self, mut refusal: Refusal) -> Result<ControlFlow<Option<Granted>>> {
         let lock = self.call.lock;
         let is_foreign = refusal.is_foreign();
         // A client of Redisson does not call the line. So the first two clients listen to its
@@ -162,7 +165,7 @@ impl Acquisition<'_> {
         }
         if !self.call.budget.is_wait_over() {
             self.await_release(&refusal);
-            return Ok(None);
+            return Ok(Continue(()));
         }
         if self.earlier.late.as_ref().map(OwnerId::as_str) == Some(&refusal.owner) {
             // Redis still has what it granted to this call too late.
@@ -170,12 +173,12 @@ impl Acquisition<'_> {
         }
         let has_asked_again = &mut self.earlier.has_asked_again;
         if !refusal.is_of_client(lock) || !self.call.awaits_own_release(has_asked_again) {
-            return Ok(Some(RoundEnd::WaitIsOver));
+            return Ok(Break(None));
         }
         let pause = self.call.budget.elapsed() / 4;
         let pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         self.wait.sleep_deaf(Moment::now().after(pause));
-        Ok(None)
+        Ok(Continue(()))
     }
 
     /// Notes that Redis has replied: a sleep that follows is no time without a reply.

@@ -1,6 +1,7 @@
 //! Takes permits of a semaphore, waits for them, and adds permits. Counts a latch down, and waits
 //! until its count is zero.
 
+use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
 use super::waiting::PermitRefusal;
@@ -67,7 +68,7 @@ impl Number {
             let answered = self.request_once(next.take(), call, decode, on_unclear, budget);
             let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
             match answered {
-                Ok(Answered { value, reply }) => return Ok(Some(refusal(value, &reply, asked))),
+                Ok(Answered { value, reply }) => return Ok(Break(refusal(value, &reply, asked))),
                 Err(error) if error.is_transient() && !is_over => unconfirmed = Some(error),
                 // The last reply says more.
                 Err(error @ Error::Unavailable { .. }) => {
@@ -76,7 +77,7 @@ impl Number {
                 Err(error) => return Err(error),
             }
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
-            Ok(None)
+            Ok(Continue(()))
         })
     }
 
@@ -173,10 +174,10 @@ impl Number {
             let is_zero = self.count_within(budget)? == 0;
             budget.set_unanswered_since(None);
             if is_zero || budget.is_wait_over() {
-                return Ok(Some(is_zero));
+                return Ok(Break(is_zero));
             }
             wait.sleep_listening(&self.core, &[channel], None, rare_sleep());
-            Ok(None)
+            Ok(Continue(()))
         })
     }
 }

@@ -8,6 +8,7 @@
 //! it also sends one within half a minute, because another program can change the key without a
 //! message.
 
+use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,13 +125,13 @@ impl PermitWait<'_> {
         repeat_until_done(budget, number.name(), || {
             self.wait.listen_if_live(channel.except_calls());
             let Some(refusal) = self.ask()? else {
-                return Ok(Some(true));
+                return Ok(Break(true));
             };
             if budget.is_wait_over() {
-                return Ok(Some(false));
+                return Ok(Break(false));
             }
             self.sleep(refusal);
-            Ok(None)
+            Ok(Continue(()))
         })
     }
 
