@@ -19,7 +19,7 @@ use crate::error::{Cause, Error, Result, TimeLimit};
 use crate::local::{LocalQueue, LockId};
 use crate::observe::{self, Observer, Reporter};
 use crate::protocol::{LOCKS, PERMITS};
-use crate::request::{BatchClient, RedisClient};
+use crate::request::RedisClient;
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
 use crate::topology::Topology;
@@ -78,13 +78,12 @@ impl Core {
         let topology = Arc::new(Topology::new(&config, credentials, name.as_deref()));
         let observer = Arc::new(Observer::default());
         let redis = Arc::new(RedisClient::new(&config, topology, Arc::clone(&observer)));
-        let batch_client = BatchClient::new(Arc::clone(&redis));
         let reporter = Reporter::start(Arc::clone(&observer.queue)).map_err(no_thread)?;
         let provider = provider
             .map(|provider| start_provider(provider, &config, &observer, &redis.topology))
             .transpose()?;
         let watchdog = Watchdog::start(
-            batch_client,
+            Arc::clone(&redis),
             Arc::clone(&observer),
             config.command_timeout,
             config.confirm_every,

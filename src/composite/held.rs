@@ -173,23 +173,6 @@ pub(super) fn extend(
     combine(results, needed.of(levels.len()))
 }
 
-/// The release of one of several holds, and its request if Redis has to release the lock.
-struct PartOfRelease<'a> {
-    release: Release<'a>,
-    request: Option<GrantRequest<'a>>,
-}
-
-impl<'a> PartOfRelease<'a> {
-    fn of(release: Release<'a>) -> Self {
-        let request = release.call().map(|call| GrantRequest {
-            core: release.core(),
-            key: release.hold().key(),
-            call,
-        });
-        Self { release, request }
-    }
-}
-
 /// Unlocks levels of these holds, and releases in Redis what Redis has to release. A release
 /// without a reply goes on in the background.
 ///
@@ -222,15 +205,22 @@ pub(super) fn release<'a>(
         let stayed = stayed.filter(|(at, _)| stays(*at));
         stayed.for_each(|(_, release)| release.end_idle());
     }
-    let parts: Vec<PartOfRelease<'a>> = releases.into_iter().map(PartOfRelease::of).collect();
-    let requests = parts.iter().filter_map(|part| part.request.as_ref());
+    // A release with its request, if Redis has to release the lock.
+    let part = |release: Release<'a>| {
+        let call = release.call();
+        let (core, key) = (release.core(), release.hold().key());
+        let request = call.map(|call| GrantRequest { core, key, call });
+        (release, request)
+    };
+    let parts: Vec<_> = releases.into_iter().map(part).collect();
+    let requests = parts.iter().filter_map(|(_, request)| request.as_ref());
     let requests: Vec<&GrantRequest<'_>> = requests.collect();
     let budget = (!requests.is_empty()).then(budget);
     // What needs no request is released.
     let wanted = needed.less(parts.len() - requests.len());
     let request = |budget| request_each(&requests, wanted, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
-    let replied = parts.into_iter().map(|PartOfRelease { release, request }| {
+    let replied = parts.into_iter().map(|(release, request)| {
         let reply = request.and_then(|_| replies.next());
         (release, reply)
     });

@@ -16,13 +16,12 @@
 //! | `majority` | the servers of a majority: which are skipped, and which are not waited for |
 //! | `confirm` | makes replicas confirm what a request was granted |
 //! | `prepared` | a request that the subscriber thread sends for a waiting thread |
-//! | `batch_client` | the requests of the watchdog |
+//! | `watchdog` | the requests of the watchdog |
 //! | `command` | the health check, which is about no lock |
 //! | `reply` | what a call returns, and the copies that may still be executed |
 
 mod attempt;
 mod batch;
-mod batch_client;
 mod client;
 mod command;
 mod confirm;
@@ -33,9 +32,9 @@ mod reply;
 mod route;
 mod send;
 mod state;
+mod watchdog;
 
 pub(crate) use batch::{RETRIES, request_batch, request_once, request_one};
-pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
 pub(crate) use confirm::confirmed;
 pub(crate) use majority::request_majority;

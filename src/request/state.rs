@@ -98,27 +98,47 @@ pub(super) fn final_error(lock: &str, error: RouteError) -> Result<Error, Cause>
 }
 
 /// A request, and what has come of it so far.
+///
+/// An attempt sends each request without an outcome, and gives it one. Until the attempt is over, a
+/// request with an error and a `redirect` is sent again at once. Then:
+///
+/// | `outcome` after the attempt | [`settle`](Self::settle) leaves | what follows |
+/// |---|---|---|
+/// | a reply | it | the result of the call |
+/// | `Final` | it | the error of the call |
+/// | an error that another attempt would have, too | `Final` | the error of the call |
+/// | `NotSent`, or an error that may pass | its `cause` | [`next_step`](Self::next_step) |
+/// | no reply in time | its `cause`, unless there is one | [`next_step`](Self::next_step) |
+///
+/// `next_step` makes the next copy. If the thread is interrupted, or if an earlier copy may be
+/// executed and the call must not be repeated, the outcome is `Final` instead. When the time is
+/// over, the error of the call has the last `cause`.
 pub(super) struct RequestState<'q> {
     pub(super) request: &'q Request<'q>,
-    /// Sends the source of the script, and not its hash.
-    pub(super) by_source: bool,
+
+    // The next copy.
     /// Replaces the request's own call after a copy of that got no reply.
     newer: Option<Call>,
+    /// The number of lost copies when the call was replaced last.
+    replaced_after: u32,
+    /// Sends the source of the script, and not its hash.
+    pub(super) by_source: bool,
     /// Where the next copy goes, if not to the server that has the lock: to the one that a reply
     /// named, or once more to that of the last copy, which did not know the script, or on whose
     /// connection that copy broke.
     pub(super) redirect: Option<Redirect>,
     /// The server whose reply named another one.
     pub(super) redirected_by: Option<Arc<Server>>,
-    /// How often it was sent again at once since the last pause.
+
+    // Since the last pause.
+    /// How often it was sent again at once.
     pub(super) redirections: u32,
-    /// It was sent again because of a broken connection, since the last pause.
+    /// It was sent again because of a broken connection.
     pub(super) is_resent: bool,
+
+    // What the copies have brought.
     pub(super) lost_copies: LostCopies,
-    /// The number of lost copies when the call was replaced last.
-    replaced_after: u32,
-    /// What the last attempt brought: the reply, and when it was asked for. A request without an
-    /// outcome is still to be sent.
+    /// What the last attempt brought: the reply, and when it was asked for.
     pub(super) outcome: Option<Result<(Value, Moment), Failure>>,
     /// Why earlier attempts failed.
     cause: Option<Cause>,
@@ -128,14 +148,14 @@ impl<'q> RequestState<'q> {
     pub(super) fn new(request: &'q Request<'q>) -> Self {
         Self {
             request,
-            by_source: false,
             newer: None,
+            replaced_after: 0,
+            by_source: false,
             redirect: None,
             redirected_by: None,
             redirections: 0,
             is_resent: false,
             lost_copies: LostCopies::default(),
-            replaced_after: 0,
             outcome: None,
             cause: None,
         }

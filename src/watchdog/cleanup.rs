@@ -13,6 +13,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::protocol::{Verdict, verdict};
 use crate::script::Call;
+use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 
 /// Between attempts to release an orphan.
@@ -64,13 +65,13 @@ impl WatchdogThread {
     ) {
         let (now, later): (Vec<_>, Vec<_>) = orphans
             .into_iter()
-            .partition(|orphan| !after_renewals || !self.batch_client.is_unresponsive(&orphan.key));
+            .partition(|orphan| !after_renewals || !self.redis.may_not_reply(&orphan.key));
         later.into_iter().for_each(|orphan| self.postpone(orphan));
         let requests: Vec<(&LockKey, Call)> = now
             .iter()
             .map(|orphan| (&orphan.key, orphan.call.clone()))
             .collect();
-        let replies = self.batch_client.request(requests, until);
+        let replies = self.redis.request_many(Purpose::Watchdog, requests, until);
         for (orphan, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
                 Ok(reply) => self.note_called(&orphan, &reply),

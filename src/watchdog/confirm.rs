@@ -23,7 +23,7 @@ impl WatchdogThread {
     pub(super) fn confirm(&mut self, until: Moment) {
         let every = self.shared.confirm_every;
         let now = Moment::now();
-        let most = BATCH * self.batch_client.servers();
+        let most = BATCH * self.redis.topology.last_known_servers().len().max(1);
         // Locks that would be due soon come with those that are.
         let latest = now.before(every / 2);
         let unconfirmed = {
@@ -37,7 +37,7 @@ impl WatchdogThread {
         for (id, target) in unconfirmed {
             match guarded(|| target.confirmation(latest)).flatten() {
                 Some(renewal) => {
-                    let server = self.batch_client.redis.topology.name(target.key());
+                    let server = self.redis.topology.name(target.key());
                     let of_server = by_server.entry(server).or_default();
                     of_server.push(RenewalRequest {
                         id,
@@ -73,7 +73,7 @@ impl WatchdogThread {
         now: Moment,
     ) -> Option<Vec<RenewalRequest>> {
         // Once for all of them: after a pause, the circuit breaker lets one caller through.
-        if self.batch_client.redis.skips(requests[0].target.key()) {
+        if self.redis.skips(requests[0].target.key()) {
             requests.iter().for_each(|one| self.count_from(now, one.id));
             return None;
         }

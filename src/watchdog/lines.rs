@@ -30,6 +30,7 @@ use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::protocol::{LookReply, look_replies};
 use crate::script::{self, Call, Look};
+use crate::transport::links::Purpose;
 
 /// For how long a client that was called may answer: `RESERVED` in `lua/shared/reserved.lua`.
 const RESERVED: Duration = Duration::from_millis(500);
@@ -330,7 +331,7 @@ impl WatchdogThread {
     /// Looks after the lines that are due.
     pub(super) fn look(&self, until: Moment) {
         let mut due = self.shared.lines.take_due(Moment::now());
-        let topology = &self.batch_client.redis.topology;
+        let topology = &self.redis.topology;
         let slot = |(key, _): &(LockKey, Call)| topology.batch(key);
         // Neighbours can share a call.
         due.sort_by_key(slot);
@@ -342,8 +343,8 @@ impl WatchdogThread {
             let calls = batch.iter().map(|(_, call)| call.clone());
             Some((&batch[0].0, Call::joined(calls)?))
         });
-        let client = &self.batch_client;
-        let replies = client.request_on_shared_links(requests.collect(), until);
+        let redis = &self.redis;
+        let replies = redis.request_many(Purpose::Caller, requests.collect(), until);
         for (batch, (reply, asked)) in batches.iter().zip(replies) {
             let replies = reply.and_then(|reply| look_replies(&reply, batch.len()));
             // What got no reply is repeated.

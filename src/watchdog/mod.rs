@@ -32,7 +32,7 @@ use crate::base::process::Process;
 use crate::base::test_clock::ClientClock;
 use crate::base::wait::wait_for_state;
 use crate::observe::Observer;
-use crate::request::BatchClient;
+use crate::request::RedisClient;
 use crate::script::{self, Call};
 use calls::ActiveCalls;
 use cleanup::Orphan;
@@ -115,7 +115,7 @@ enum Phase {
 
 impl Watchdog {
     pub(crate) fn start(
-        batch_client: BatchClient,
+        redis: Arc<RedisClient>,
         observer: Arc<Observer>,
         command_timeout: Duration,
         confirm_every: Duration,
@@ -124,11 +124,11 @@ impl Watchdog {
             confirm_every,
             ..Shared::default()
         });
-        let clock = batch_client.redis.clock.clone();
+        let clock = redis.clock.clone();
         clock.add_watchdog(&shared);
         let body = thread::WatchdogThread {
             shared: Arc::clone(&shared),
-            batch_client,
+            redis,
             observer: Arc::clone(&observer),
             command_timeout,
         };

@@ -91,11 +91,10 @@ fn thread_of(shared: &Arc<Shared>, deployment: Deployment) -> thread::WatchdogTh
     let topology = Topology::new(&config, CredentialSource::Fixed(None), None);
     let observer = Arc::<Observer>::default();
     let redis = RedisClient::new(&config, Arc::new(topology), Arc::clone(&observer));
-    let batch_client = BatchClient::new(Arc::new(redis));
     let timeout = Duration::from_secs(1);
     thread::WatchdogThread {
         shared: Arc::clone(shared),
-        batch_client,
+        redis: Arc::new(redis),
         observer,
         command_timeout: timeout,
     }

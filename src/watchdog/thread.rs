@@ -15,8 +15,9 @@ use crate::base::test_clock::Active;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};
-use crate::request::BatchClient;
+use crate::request::RedisClient;
 use crate::script::Call;
+use crate::transport::links::Purpose;
 use crate::transport::permission::missing_permission;
 use crate::transport::retry_action::RetryAction;
 
@@ -36,7 +37,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(750);
 
 pub(super) struct WatchdogThread {
     pub(super) shared: Arc<Shared>,
-    pub(super) batch_client: BatchClient,
+    pub(super) redis: Arc<RedisClient>,
     pub(super) observer: Arc<Observer>,
     pub(super) command_timeout: Duration,
 }
@@ -81,7 +82,7 @@ impl WatchdogThread {
     }
 
     pub(super) fn pass(&mut self, work: Work) {
-        let _active = Active::by_own_thread(&self.batch_client.redis.clock);
+        let _active = Active::by_own_thread(&self.redis.clock);
         let renewals = self.collect_renewals(&work.due);
         // First the renewals: without them, leases end.
         self.renew(&renewals, work.until);
@@ -269,7 +270,9 @@ impl WatchdogThread {
             let joined = calls.fold(batch[0].renewal.call.clone(), Call::join);
             (batch[0].target.key(), joined)
         });
-        let replies = self.batch_client.request(requests.collect(), until);
+        let replies = self
+            .redis
+            .request_many(Purpose::Watchdog, requests.collect(), until);
         let (mut done, mut failed) = (0, Vec::new());
         for (batch, (reply, asked)) in batches.iter().zip(replies) {
             match reply.and_then(|reply| protocol::verdicts(&reply, batch.len())) {
@@ -282,7 +285,7 @@ impl WatchdogThread {
 
     /// Renewals can be in one script call only if this is the same for their locks.
     pub(super) fn slot_of(&self, one: &RenewalRequest) -> u16 {
-        self.batch_client.redis.topology.batch(one.target.key())
+        self.redis.topology.batch(one.target.key())
     }
 
     /// Passes Redis' verdicts to the targets of a batch. Returns how many of them are still held.
@@ -341,7 +344,7 @@ impl WatchdogThread {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        let node = self.batch_client.redis.topology.name(locks[0].target.key());
+        let node = self.redis.topology.name(locks[0].target.key());
         tell(move || {
             tracing::warn!(
                 %node,

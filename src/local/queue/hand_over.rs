@@ -12,9 +12,6 @@ use super::{LocalQueue, LockId, Locks, Ticket};
 use crate::base::clock::Moment;
 use crate::local::grant::{Grant, GrantQueue, Hold, Unlocked, Unlocks};
 
-/// How long a grant may be idle: for how long the client lingers.
-pub(crate) type Linger = Duration;
-
 /// A release that Redis confirmed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Released {
@@ -25,8 +22,9 @@ pub(crate) struct Released {
 }
 
 impl LocalQueue {
-    /// Removes these levels of a hold.
-    pub(crate) fn unlock(&self, hold: &Arc<Hold>, unlocks: Unlocks, linger: Linger) -> Unlocked {
+    /// Removes these levels of a hold. Its grant may then be idle for the time that the client
+    /// lingers.
+    pub(crate) fn unlock(&self, hold: &Arc<Hold>, unlocks: Unlocks, linger: Duration) -> Unlocked {
         let now = Moment::now();
         // Ends a hold whose lease has run out, even if Redis still has the lock.
         let _ = hold.check_at(now);
@@ -199,7 +197,7 @@ impl Locks {
     }
 
     /// Makes the grant of this ended hold idle, if no thread waits for its lock.
-    fn linger(&mut self, hold: &Arc<Hold>, linger: Linger, now: Moment) -> bool {
+    fn linger(&mut self, hold: &Arc<Hold>, linger: Duration, now: Moment) -> bool {
         let Some(entry) = self.entries.get(&hold.lock).filter(|_| !linger.is_zero()) else {
             return false;
         };
