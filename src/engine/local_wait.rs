@@ -60,7 +60,7 @@ struct LocalWait<'a> {
 }
 
 impl LocalWait<'_> {
-    /// Breaks with the ticket, or with `None` when the wait of the call is over. Sleeps before that.
+    /// Breaks with the ticket, or with `None` when the wait of the call is over. Otherwise sleeps.
     /// Fails if the call is interrupted, or if the thread with the ticket has had no reply for too
     /// long.
     fn round(&mut self) -> Result<ControlFlow<Option<Claim>>> {
