@@ -82,7 +82,8 @@ pub(crate) fn request_batch(
     }
 }
 
-/// As [`request_batch`], for one request.
+/// As [`request_batch`], for one request. Nearly all requests are sent here, on an open link,
+/// unless the subscriber thread has sent them. Anything but a good reply is left to [`Attempt`].
 pub(crate) fn request_one(
     request: &Request<'_>,
     mut next_call: impl FnMut(usize) -> Option<Call>,
@@ -90,10 +91,24 @@ pub(crate) fn request_one(
 ) -> Result<Reply, NoReply> {
     let requests = slice::from_ref(request);
     let reply_by = reply_deadline(requests, budget);
-    let prepared = request.prepared.and_then(Prepared::take);
-    let sent = prepared.or_else(|| send_on_open_link(request, reply_by));
+    let Request {
+        client, lock, call, ..
+    } = request;
+    let mut sent = request.prepared.and_then(Prepared::take);
+    if sent.is_none() {
+        let now = Moment::now();
+        if now < reply_by
+            && call.is_repeatable()
+            && client.topology.check(lock).is_ok()
+            && let Some(server) = client.topology.known(lock)
+            && let Some(link) = server.links(Purpose::Caller).open_link(1, now)
+        {
+            let copy = link.send(1, now, |out| out.call(call, false));
+            sent = Some(Exchange::of_one(server, copy));
+        }
+    }
     if let Some(exchange) = &sent {
-        exchange.sent.wait(reply_by, request.client.command_timeout);
+        exchange.sent.wait(reply_by, client.command_timeout);
         if let Some((reply, at)) = exchange.sent.pending.take_reply() {
             exchange.replied(at);
             return Ok(Reply {
@@ -137,20 +152,4 @@ fn repeat(
         state.finish(budget)
     };
     states.iter_mut().map(end).collect()
-}
-
-/// Sends a request on a link that is open; `None` if it is not sent. This is the way of nearly all
-/// requests. Anything but a good reply is left to [`Attempt`].
-fn send_on_open_link(request: &Request<'_>, until: Moment) -> Option<Exchange> {
-    let Request {
-        client, lock, call, ..
-    } = request;
-    let now = Moment::now();
-    if now >= until || !call.is_repeatable() || client.topology.check(lock).is_err() {
-        return None;
-    }
-    let server = client.topology.known(lock)?;
-    let link = server.links(Purpose::Caller).open_link(1, now)?;
-    let sent = link.send(1, now, |out| out.call(call, false));
-    Some(Exchange::of_one(server, sent))
 }
