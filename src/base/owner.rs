@@ -14,6 +14,9 @@ use uuid::Uuid;
 /// not find a later grant under its owner id.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// The length of the id of a permit.
+const PERMIT_ID: usize = 32;
+
 fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -60,9 +63,9 @@ impl Liveness {
     }
 }
 
-/// The owner id of a grant in Redis, or the id of a permit. While it is unknown which copy of an
-/// acquire was executed, it contains the names of all copies, the newest first, separated by
-/// spaces.
+/// The owner id of a grant in Redis, or the ids of permits that were acquired together, without a
+/// space between them. While it is unknown which copy of an acquire was executed, it contains the
+/// names of all copies, the newest first, separated by spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerId(Arc<str>);
 
@@ -90,9 +93,32 @@ impl OwnerId {
         Self(name.concat().into())
     }
 
-    /// The id of a permit of a semaphore that was never used before: 32 hexadecimal characters.
-    pub(crate) fn of_permit() -> Self {
-        Self(Uuid::new_v4().simple().to_string().into())
+    /// The ids of this number of permits that were never used before: 32 hexadecimal characters
+    /// each.
+    pub(crate) fn of_permits(permits: usize) -> Self {
+        let ids = (0..permits).map(|_| Uuid::new_v4().simple().to_string());
+        Self(ids.collect::<String>().into())
+    }
+
+    /// The permit with this id; `None` if it is not 32 hexadecimal characters.
+    pub(crate) fn of_permit_id(id: &str) -> Option<Self> {
+        let is_id = id.len() == PERMIT_ID && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id.then(|| Self(id.into()))
+    }
+
+    /// The ids of permits, those of the newest copy first.
+    pub(crate) fn permit_ids(&self) -> impl Iterator<Item = &str> {
+        let names = self.0.split(' ');
+        names.flat_map(|ids| {
+            (PERMIT_ID..=ids.len())
+                .step_by(PERMIT_ID)
+                .map(|end| &ids[end - PERMIT_ID..end])
+        })
+    }
+
+    /// The number of permits.
+    pub(crate) fn permits(&self) -> usize {
+        self.0.split(' ').next().unwrap_or_default().len() / PERMIT_ID
     }
 
     /// Adds a new name that was never used before.
@@ -102,7 +128,7 @@ impl OwnerId {
                 let zero = if number.starts_with('0') { "0" } else { "" };
                 format!("{client}:{zero}{} {}", next_number(), self.0).into()
             }
-            None => format!("{} {}", Self::of_permit().0, self.0).into(),
+            None => format!("{} {}", Self::of_permits(self.permits()).0, self.0).into(),
         })
     }
 
@@ -138,6 +164,8 @@ impl OwnerId {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -176,13 +204,17 @@ mod tests {
 
     #[test]
     fn each_copy_of_a_request_for_a_permit_has_an_id_of_its_own() {
-        let both = OwnerId::of_permit().with_fresh_name();
+        let both = OwnerId::of_permits(3).with_fresh_name();
         let (second, first) = both.split();
-        let first = first.unwrap();
-        assert_ne!(first, second);
-        for id in [first, second] {
-            let is_hex = id.as_str().chars().all(|c| c.is_ascii_hexdigit());
-            assert!(is_hex && id.as_str().len() == 32, "{id:?}");
+        assert_eq!(
+            [both.permits(), second.permits(), first.unwrap().permits()],
+            [3; 3]
+        );
+        let ids: HashSet<&str> = both.permit_ids().collect();
+        assert_eq!(ids.len(), 6);
+        assert!(ids.iter().all(|id| OwnerId::of_permit_id(id).is_some()));
+        for id in ["", "0123", &"g".repeat(32), &"0".repeat(64)] {
+            assert_eq!(OwnerId::of_permit_id(id), None);
         }
     }
 }

@@ -201,6 +201,7 @@ impl<'a> Seats<'a> {
                 waits: !budget.is_wait_over(),
                 place: None,
                 within: None,
+                total: None,
             };
             (Ask::new(lock, terms), options)
         };

@@ -199,6 +199,7 @@ fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, AcquireOptions) 
         // A free name may be reserved for a client that was called.
         place: has_place.then(|| core.subscriber.in_line(key, &core.place(key))),
         within: None,
+        total: None,
     };
     let locks = group.iter().map(|&at| seats[at].part.lock).collect();
     (Ask::for_all(locks, terms), options)

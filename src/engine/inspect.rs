@@ -9,6 +9,7 @@ use super::grant_request::{Renewing, request_about_grant};
 use super::single_lock::SingleLock;
 use crate::base::key::LockKey;
 use crate::base::list::List;
+use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::error::Result;
 use crate::local::{Grant, LockId};
@@ -34,6 +35,16 @@ impl SingleLock {
     pub(crate) fn change_permits(&self, change: PermitsChange) -> Result<bool> {
         let call = change_permits(&self.key, change);
         request(&self.core, &self.key, call, permits_changed)
+    }
+
+    /// Releases the permit with this id, whoever has it. False if no permit has it.
+    pub(crate) fn release_permit(&self, id: &OwnerId) -> Result<bool> {
+        let call = self.kind.release(&self.key, id);
+        let verdict = request(&self.core, &self.key, call, verdict)?;
+        if verdict.has_called() {
+            self.core.watchdog.called(&self.key);
+        }
+        Ok(verdict.is_done())
     }
 
     /// The number of available permits of a semaphore, and of leased ones.

@@ -23,6 +23,10 @@ pub(crate) struct SingleLock {
     pub(crate) key: LockKey,
     pub(crate) kind: &'static Kind,
     pub(crate) id: LockId,
+    /// How many permits a call acquires; 1 for locks.
+    pub(crate) permits: usize,
+    /// How many permits the semaphore has at least; `None` for locks.
+    pub(crate) total: Option<u32>,
 }
 
 impl SingleLock {
@@ -34,6 +38,8 @@ impl SingleLock {
             key,
             kind,
             id,
+            permits: 1,
+            total: None,
         }
     }
 
@@ -89,7 +95,10 @@ impl SingleLock {
 
     /// A new owner id for a grant of this lock.
     pub(crate) fn new_owner(&self) -> OwnerId {
-        (self.kind.new_owner)(&self.core.owner_prefix)
+        match self.permits {
+            1 => (self.kind.new_owner)(&self.core.owner_prefix),
+            permits => OwnerId::of_permits(permits),
+        }
     }
 
     /// The number of holds that may share a grant, of which this many are expected. A fixed lease

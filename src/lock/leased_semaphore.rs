@@ -7,6 +7,7 @@ use super::PermitGuard;
 use super::debug::show_handle;
 use super::methods::without_limit;
 use crate::base::interrupt::Interrupt;
+use crate::base::owner::OwnerId;
 use crate::engine::SingleLock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -21,7 +22,10 @@ use crate::protocol::PermitsChange;
 /// available again within one lease.
 ///
 /// A semaphore has no permits until [`try_set_permits`](Self::try_set_permits) or another method
-/// sets their number. Its keys in Redis do not expire.
+/// sets their number. Its keys in Redis do not expire, unless the number was set by a handle
+/// [`with_permits`](Self::with_permits).
+///
+/// A number of permits that can be negative is an `i64`, any other is a `u32`.
 ///
 /// # Order
 ///
@@ -55,6 +59,11 @@ use crate::protocol::PermitsChange;
 /// * Redisson does not renew permits. A Java program keeps its permit only for the lease that it
 ///   asked for, or without a lease until it releases it: if it dies, that permit is never available
 ///   again.
+/// * Several permits that are [acquired together](Self::acquire_many) have an id each, as in
+///   Redisson. A Java program can release each of them. The guard is lost then.
+/// * A Java program neither sets the number again nor keeps a semaphore
+///   [`with_permits`](Self::with_permits) from expiring: set the number of a semaphore that Java
+///   programs share by [`try_set_permits`](Self::try_set_permits).
 /// * Redisson reads the clock of the machine that it runs on, this crate reads the server's. A Java
 ///   program whose clock is ahead takes permits whose leases have not ended, and their holders lose
 ///   them ([`LostReason::Deleted`](crate::LostReason::Deleted)). Renewed permits have at least a
@@ -100,6 +109,52 @@ impl LeasedSemaphore {
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name()
+    }
+
+    /// Returns a handle of the same semaphore whose acquires also set the number of permits: a
+    /// limit for each of many names needs no other call, and no further request.
+    ///
+    /// * If the semaphore does not exist, or has fewer permits than `permits`, available or leased,
+    ///   an acquire adds those that are missing, in the same step. So a raised limit is in force
+    ///   with the next acquire.
+    /// * If it has more, nothing is taken away: otherwise two versions of a program, which run at
+    ///   the same time with different limits, would change the number with each acquire. A lowered
+    ///   limit is in force when the semaphore has expired, or after
+    ///   [`set_permits`](Self::set_permits), if no handle has the old limit any more.
+    /// * A semaphore that such an acquire has created expires when nobody has acquired a permit for
+    ///   an hour and none is leased. The next acquire creates it again. A semaphore that was
+    ///   created otherwise does not expire.
+    ///
+    /// After [a loss of the leases](Self#lost-leases), the next acquire adds the lost permits.
+    /// Their holders may notice the loss only a little later.
+    ///
+    /// Bounds: at most 2^31 - 1, the largest number of Java.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use leasehold::LockClient;
+    ///
+    /// let client = LockClient::connect(url)?;
+    /// let limit = |tenant| client.leased_semaphore(&format!("tenant:{tenant}")).with_permits(2);
+    /// let first = limit("a")?.acquire()?;
+    /// let second = limit("a")?.acquire()?;
+    /// assert!(limit("a")?.try_acquire_now()?.is_none());
+    /// let other = limit("b")?.acquire()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a number outside its bounds. Sends nothing.
+    pub fn with_permits(&self, permits: u32) -> Result<Self> {
+        self.total(permits)?;
+        Ok(Self(SingleLock {
+            total: Some(permits),
+            ..self.0.clone()
+        }))
     }
 
     /// Acquires a permit with [`Lease::RENEWED`], and waits until one is available.
@@ -182,6 +237,26 @@ impl LeasedSemaphore {
         Ok(held.map(|held| PermitGuard::of(self.0.shared_name(), held)))
     }
 
+    /// Releases the permit with this [id](PermitGuard::id), whoever has it: as Redisson's
+    /// `tryRelease`. Returns false if no permit has it. Its guard, in any process, is lost, and
+    /// notices that within about a second: see [`PermitGuard::check`]. To release a permit of a
+    /// guard of this process, call [`PermitGuard::release`].
+    ///
+    /// The request is repeated if its reply is lost. Then a later copy may find that an earlier one
+    /// has released the permit: the result is false, too.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and [`Error::InvalidArgument`]
+    /// if `id` is not 32 hexadecimal characters. After [`Error::Unavailable`] the permit may have
+    /// been released, or may be a little later: call this again.
+    pub fn release(&self, id: &str) -> Result<bool> {
+        let rule = "the id of a permit must be 32 hexadecimal characters";
+        let error = || Error::argument("id", format_args!("{id:?}"), rule).concerning(self.name());
+        self.0
+            .release_permit(&OwnerId::of_permit_id(id).ok_or_else(error)?)
+    }
+
     /// Sets the number of permits if the semaphore does not exist yet. Returns false, and changes
     /// nothing, if it exists.
     ///
@@ -217,14 +292,20 @@ impl LeasedSemaphore {
     /// Adds permits, or takes available ones away if the number is negative. The number of
     /// available permits can become negative.
     ///
+    /// Bounds: those of a 32-bit number, Java's `int`.
+    ///
     /// # Errors
     ///
-    /// [Those of every method](Self#errors-of-every-method-that-asks-redis). The request is never
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and [`Error::InvalidArgument`]
+    /// for a number outside its bounds. The request is never
     /// sent again after a copy that Redis may have executed, because a second copy would change the
     /// number again. So [`Error::Unavailable`] means that it is unknown whether the number has
     /// changed: compare [`permits`](Self::permits).
-    pub fn add_permits(&self, permits: i32) -> Result<()> {
-        let change = PermitsChange::Add(permits.into());
+    pub fn add_permits(&self, permits: i64) -> Result<()> {
+        let rule = "at most 2^31 - 1 permits can be added or taken away";
+        let error = |_| Error::argument("permits", permits, rule).concerning(self.name());
+        i32::try_from(permits).map_err(error)?;
+        let change = PermitsChange::Add(permits);
         self.0.change_permits(change).map(drop)
     }
 

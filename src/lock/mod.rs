@@ -14,6 +14,7 @@ mod lock_trait;
 mod methods;
 mod multi;
 mod permit_guard;
+mod permits_together;
 mod read_write;
 mod redlock;
 mod reentrant;

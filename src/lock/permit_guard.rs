@@ -13,7 +13,11 @@ use crate::composite::Held;
 use crate::engine::HeldLock;
 use crate::error::{LostReason, Result};
 
-/// A permit of a [`LeasedSemaphore`](crate::LeasedSemaphore). Dropping the guard releases it.
+/// A permit of a [`LeasedSemaphore`](crate::LeasedSemaphore), or several that
+/// [one call acquired](crate::LeasedSemaphore::acquire_many). Dropping the guard releases them.
+///
+/// What is said of the permit is true of all permits of the guard: they have one lease, and as soon
+/// as one of them is lost, the guard is. The others are then available when the guard is dropped.
 ///
 /// A permit belongs to its guard and to no thread: the guard can be sent to another thread, and
 /// several threads can use it.
@@ -58,7 +62,7 @@ pub struct PermitGuard {
 }
 
 impl PermitGuard {
-    /// The guard of one permit.
+    /// The guard of the permits of one grant.
     pub(super) fn of(name: Arc<str>, permit: HeldLock) -> Self {
         Self {
             id: permit.hold.grant().owner().clone(),
@@ -66,11 +70,17 @@ impl PermitGuard {
         }
     }
 
-    /// Returns the id of the permit: 32 hexadecimal characters in lower case, the form in which
-    /// Redisson's `RPermitExpirableSemaphore` returns ids. No other permit ever has this id.
+    /// Returns the id of the permit, or of the first of several: 32 hexadecimal characters in lower
+    /// case, the form in which Redisson's `RPermitExpirableSemaphore` returns ids. No other permit
+    /// ever has this id. [`LeasedSemaphore::release`](crate::LeasedSemaphore::release) takes it.
     #[must_use]
     pub fn id(&self) -> &str {
-        self.id.as_str()
+        self.ids().next().unwrap_or_default()
+    }
+
+    /// Returns the ids of all permits of the guard: one for each, in the form of [`id`](Self::id).
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.id.permit_ids()
     }
 
     /// Releases the permit, and returns the result.

@@ -71,6 +71,11 @@ use crate::error::Result;
 /// and its `drainPermits` and `addPermits` remove an expiry of the key. The calls of this type keep
 /// the expiry.
 ///
+/// # Numbers
+///
+/// A number of permits that can be negative is an `i64`, any other is a `u32`. All are bounded by
+/// Java's `int`.
+///
 /// # Errors
 ///
 /// Those of [every method](crate::Lock#errors-of-every-method-that-asks-redis) of locks, for each
@@ -208,7 +213,7 @@ impl Semaphore {
         ///
         /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
         /// after one command timeout.
-        pub fn available(&self) -> Result<i32>;
+        pub fn available(&self) -> Result<i64>;
 
         /// Takes all free permits, and returns how many these were. If the number is negative, it
         /// is set to zero and returned.
@@ -217,7 +222,7 @@ impl Semaphore {
         ///
         /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
         /// after three command timeouts.
-        pub fn drain(&self) -> Result<i32>;
+        pub fn drain(&self) -> Result<i64>;
 
         /// Adds `permits` free permits. A negative number removes permits: the number of free ones
         /// can become negative, and then acquires wait until enough were returned. A semaphore
@@ -228,7 +233,7 @@ impl Semaphore {
         /// # Errors
         ///
         /// Those of [`release`](Self::release).
-        pub fn add_permits(&self, permits: i32) -> Result<()>;
+        pub fn add_permits(&self, permits: i64) -> Result<()>;
     }
 }
 

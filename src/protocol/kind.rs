@@ -126,10 +126,12 @@ impl Kind {
         millis: u64,
         count: Option<u32>,
     ) -> Call {
-        let call = Call::new(self.to_renew)
-            .key(&key.owners_key())
-            .arg((self.written)(owner))
-            .arg(millis.to_string());
+        let call = Call::new(self.to_renew);
+        let call = match self.family {
+            Family::Semaphore => (self.keys)(call, key),
+            _ => call.key(key.key()),
+        };
+        let call = call.arg((self.written)(owner)).arg(millis.to_string());
         match self.largest_count {
             Some(largest) => {
                 let count = count.map(|count| count.min(largest).to_string());

@@ -70,6 +70,8 @@ pub(crate) struct AcquireOptions {
     pub(crate) place: Option<Arc<str>>,
     /// The owner id of the exclusive grant that this thread has while it acquires a shared one.
     pub(crate) within: Option<OwnerId>,
+    /// How many permits a semaphore with leases has at least.
+    pub(crate) total: Option<u32>,
 }
 
 /// The result of one attempt to acquire locks.

@@ -1,7 +1,7 @@
 //! The permits of a semaphore, each with an id and a lease.
 //!
-//! A permit is a grant whose owner id is the id of the permit: 16 bytes in Redis, 32 hexadecimal
-//! characters here.
+//! Permits that are acquired together are a grant. Its owner id is the ids of the permits: 16 bytes
+//! each in Redis, 32 hexadecimal characters here.
 //!
 //! Each permit is either available or leased, whatever fails in a script. A permit whose lease has
 //! ended is not renewed: a late renewal would keep it after the death of its holder.
@@ -21,15 +21,18 @@ pub(crate) static PERMITS: Kind = Kind {
     to_acquire: &script::PERMIT_ACQUIRE,
     to_release: &script::PERMIT_RELEASE,
     to_renew: &script::PERMIT_RENEW,
-    new_owner: |_client| OwnerId::of_permit(),
+    new_owner: |_client| OwnerId::of_permits(1),
     keys,
     written: |ids| bytes(ids).into(),
-    options: |call, keys, _owner, options| {
+    options: |call, keys, owner, options| {
         let call = keys
             .iter()
             .fold(call, |call, key| call.arg(&**key.channel()));
+        let total = options.total.map(|total| total.to_string());
         call.arg(options.place.as_deref().unwrap_or_default())
             .flag(options.waits)
+            .arg(itoa::Buffer::new().format(owner.permits()))
+            .arg(total.unwrap_or_default())
     },
     largest_count: None,
     ..PLAIN
@@ -37,7 +40,7 @@ pub(crate) static PERMITS: Kind = Kind {
 
 /// The ids as they are in Redis, one after another.
 fn bytes(ids: &OwnerId) -> Vec<u8> {
-    let ids = ids.as_str().split(' ');
+    let ids = ids.permit_ids();
     let ids = ids.filter_map(|id| u128::from_str_radix(id, 16).ok());
     ids.flat_map(u128::to_be_bytes).collect()
 }

@@ -1,9 +1,11 @@
 //! The semaphore whose permits have leases. `permits` has what it shares with other kinds.
 
 mod faults;
+mod limit;
 mod loss;
 pub mod processes;
 mod renewal;
+mod together;
 mod view;
 mod wire;
 

@@ -43,7 +43,7 @@ fn zero_permits_are_always_there_and_too_many_are_refused() {
     let semaphore = client(&server.url()).semaphore("slots");
     semaphore.acquire(0).unwrap();
     semaphore.release(0).unwrap();
-    semaphore.add_permits(i32::MAX).unwrap();
+    semaphore.add_permits(i32::MAX.into()).unwrap();
     let max = u32::try_from(i32::MAX).unwrap();
     for refused in [
         semaphore.acquire(max + 1),
@@ -53,10 +53,12 @@ fn zero_permits_are_always_there_and_too_many_are_refused() {
     ] {
         assert_error!(refused, InvalidArgument);
     }
-    assert_eq!(semaphore.drain().unwrap(), i32::MAX);
-    semaphore.add_permits(i32::MIN).unwrap();
-    assert_error!(semaphore.add_permits(-1), InvalidArgument);
-    assert_eq!(semaphore.available().unwrap(), i32::MIN);
+    assert_eq!(semaphore.drain().unwrap(), i64::from(i32::MAX));
+    semaphore.add_permits(i32::MIN.into()).unwrap();
+    for refused in [-1, i64::MIN, i64::from(u32::MAX)] {
+        assert_error!(semaphore.add_permits(refused), InvalidArgument);
+    }
+    assert_eq!(semaphore.available().unwrap(), i64::from(i32::MIN));
 }
 
 /// However few permits it wants.

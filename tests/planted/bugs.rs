@@ -133,6 +133,6 @@ pub const WRITE_LOCK_BESIDE_READERS: &[Edit] = &[Edit::new(
 /// A permit is leased without being taken from the available ones.
 pub const PERMIT_THAT_IS_NOT_COUNTED: &[Edit] = &[Edit::new(
     "lua/shared/permits.lua",
-    "redis.pcall('decrby', key, 1)",
+    "redis.pcall('decrby', key, wanted)",
     "redis.pcall('decrby', key, 0)",
 )];

@@ -142,6 +142,7 @@ impl<'a> Acquisition<'a> {
             waits: waits || self.spares_reserved,
             place: self.line.place().filter(|_| waits || self.line.is_known),
             within: self.within.map(|hold| hold.grant().owner().clone()),
+            total: lock.total,
         }
     }
 

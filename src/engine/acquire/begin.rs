@@ -79,6 +79,7 @@ pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLo
         key,
         kind,
         id,
+        ..
     } = lock;
     let place = (id.clone(), key.clone(), *kind);
     let thread = ThreadId::current();

@@ -170,6 +170,7 @@ impl<'a> LockCall<'a> {
             waits,
             place: (waits && lock.kind.has_line).then(place),
             within: None,
+            total: lock.total,
         }
     }
 

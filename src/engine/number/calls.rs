@@ -83,41 +83,42 @@ impl Number {
 
     /// Returns permits, which this call need not have taken.
     pub(crate) fn release(&self, permits: u32) -> Result<()> {
-        self.add_permits(self.check(permits)?)
+        self.check(permits)?;
+        self.add_permits(permits.into())
     }
 
     /// Adds permits, or removes some.
-    pub(crate) fn add_permits(&self, permits: i32) -> Result<()> {
+    pub(crate) fn add_permits(&self, permits: i64) -> Result<()> {
+        let rule = "the free permits must stay between -2147483648 and 2147483647";
+        let error = |_| Error::argument("permits", permits, rule).concerning(self.name());
+        let added = i32::try_from(permits).map_err(error)?;
         if permits == 0 {
             return self.check_process().map(drop);
         }
-        let sum: PermitsSum = self.change(Change::Add(permits), OnUnclear::Repeat)?;
+        let sum: PermitsSum = self.change(Change::Add(added), OnUnclear::Repeat)?;
         self.core.queue.added_permits(&self.id, sum.has_called);
         if sum.has_called {
             self.core.watchdog.called(&self.key);
         }
-        i32::try_from(sum.permits).map(drop).map_err(|_| {
-            let rule = "the free permits must stay between -2147483648 and 2147483647";
-            Error::argument("permits", permits, rule).concerning(self.name())
-        })
+        i32::try_from(sum.permits).map(drop).map_err(error)
     }
 
     /// Takes all free permits. Returns how many these were.
-    pub(crate) fn drain(&self) -> Result<i32> {
+    pub(crate) fn drain(&self) -> Result<i64> {
         self.change(Change::Drain, OnUnclear::Undo)
     }
 
     /// Returns how many permits are free.
-    pub(crate) fn available(&self) -> Result<i32> {
+    pub(crate) fn available(&self) -> Result<i64> {
         let budget = self.check_open()?.budget_for_a_reply();
         self.read(&budget)
     }
 
     /// The bound of Java's `int`.
-    fn check(&self, permits: u32) -> Result<i32> {
+    fn check(&self, permits: u32) -> Result<()> {
         let rule = "a number of permits must be at most 2147483647";
         let error = |_| Error::argument("permits", permits, rule).concerning(self.name());
-        i32::try_from(permits).map_err(error)
+        i32::try_from(permits).map(drop).map_err(error)
     }
 }
 

@@ -100,6 +100,8 @@ impl Number {
             key: self.key.clone(),
             kind: &PERMITS,
             id: self.id.clone(),
+            permits: 1,
+            total: None,
         };
         let begun = budget.started();
         if let claim @ Some(_) = lock.enter_queue(begun).claim {

@@ -64,7 +64,7 @@ fn use_all_kinds(client: &LockClient) {
     let semaphore = client.semaphore("number");
     let _ = (semaphore.try_set_permits(3), semaphore.available());
     let _ = (semaphore.try_acquire(2, wait), semaphore.release(1));
-    let _ = (semaphore.add_permits(i32::MIN), semaphore.drain());
+    let _ = (semaphore.add_permits(i32::MIN.into()), semaphore.drain());
     let latch = client.count_down_latch("latch");
     let _ = (latch.try_set_count(3), latch.count(), latch.count_down());
     let _ = latch.wait_for(wait);

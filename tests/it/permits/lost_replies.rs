@@ -80,7 +80,7 @@ impl Proxied {
         match kind {
             _ if before == 0 => {}
             Kind::Latch => view.close(before.unsigned_abs()),
-            _ => view.add(i32::try_from(before).expect("a few")).unwrap(),
+            _ => view.add(before).unwrap(),
         }
         // The leases do not end.
         let builder = proxied.builder(SLIP.get()).watchdog_lease(SOON.get() * 6);

@@ -82,7 +82,7 @@ impl Steps {
     }
 
     /// Adds permits, which may be the first.
-    pub fn add(&self, permits: i32) -> Result<()> {
+    pub fn add(&self, permits: i64) -> Result<()> {
         match self.kind {
             Kind::Semaphore => self.semaphore().add_permits(permits),
             Kind::Leased => self.leased().add_permits(permits),
@@ -146,7 +146,7 @@ impl Steps {
     /// The number of free permits, or the count.
     pub fn left(&self) -> Result<i64> {
         match self.kind {
-            Kind::Semaphore => self.semaphore().available().map(i64::from),
+            Kind::Semaphore => self.semaphore().available(),
             Kind::Leased => self.leased().available(),
             Kind::Latch => self.latch().count().map(|count| count as i64),
         }

@@ -7,7 +7,7 @@ use crate::protocol::PERMITS;
 /// A permit that Redis granted to a thread. Its hold has no ticket.
 fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
     let granted = Granted {
-        owner: OwnerId::of_permit(),
+        owner: OwnerId::of_permits(1),
         asked: Moment::now(),
         replied: Moment::now(),
         terms: renewed(),
