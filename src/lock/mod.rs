@@ -20,6 +20,7 @@ mod redlock;
 mod reentrant;
 mod run;
 mod semaphore;
+mod semaphore_guard;
 #[cfg(test)]
 mod tests;
 
@@ -38,3 +39,4 @@ pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 pub use run::RunError;
 pub use semaphore::Semaphore;
+pub use semaphore_guard::SemaphoreGuard;

@@ -91,11 +91,11 @@ use crate::error::Result;
 ///
 /// let client = LockClient::connect(url)?;
 /// let slots = client.semaphore("report:slots");
-/// slots.try_set_permits(4)?;      // true for the first process only
+/// slots.try_set_permits(4)?;              // true for the first process only
 ///
-/// slots.acquire(1)?;              // waits while all permits are taken
+/// let permit = slots.acquire_guard(1)?;   // waits while all permits are taken
 /// // At most four processes are here at the same time. Every way out releases the permit.
-/// slots.release(1)?;
+/// drop(permit);
 ///
 /// assert!(!slots.try_acquire(5, Duration::from_millis(20))?);
 /// assert_eq!(slots.available()?, 4);

@@ -11,7 +11,7 @@ use leasehold::{
     Condition, CountDownLatch, Credentials, CurrentLock, Error, FairLock, FencedGuard, FencedLock,
     Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard,
     LockStatus, MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore,
-    Stats, WriteLock,
+    SemaphoreGuard, Stats, WriteLock,
 };
 
 /// Every public name. A change here is a change of the public API.
@@ -47,6 +47,7 @@ const PUBLIC: &[&str] = &[
     "Result",
     "RunError",
     "Semaphore",
+    "SemaphoreGuard",
     "Stats",
     "Subscription",
     "TimeLimit",
@@ -140,7 +141,7 @@ fn public_types_are_send_and_sync() {
     all! { shared:
         LockClient, LockClientBuilder, ReentrantLock, FencedLock, MultiLock, RedLock, FairLock,
         ReadWriteLock, ReadLock, WriteLock, Semaphore, LeasedSemaphore, CountDownLatch, Condition,
-        PermitGuard, Box<dyn Lock>, Interrupt, Error, LockEvent, FaultProxy, Gate, InMemoryRedis,
+        PermitGuard, SemaphoreGuard, Box<dyn Lock>, Interrupt, Error, LockEvent, FaultProxy, Gate, InMemoryRedis,
         Credentials
     }
     all! { cloned:

@@ -76,3 +76,32 @@ fn a_call_that_does_not_wait_passes_no_thread_of_its_client_that_waits() {
     });
     assert_eq!(semaphore.available().unwrap(), 0);
 }
+
+/// In any thread, and after a panic.
+#[test]
+fn a_guard_releases_its_permits_once() {
+    let server = Server::start();
+    let semaphore = client(&server.url()).semaphore("slots");
+    assert!(semaphore.try_set_permits(3).unwrap());
+    let two = semaphore.acquire_guard(2).unwrap();
+    assert_eq!((two.name(), two.permits()), ("slots", 2));
+    let try_two = || semaphore.try_acquire_guard(2, Duration::ZERO).unwrap();
+    assert!(try_two().is_none());
+    on_another_thread(|| drop(two));
+    assert_eq!(semaphore.available().unwrap(), 3);
+    try_two().unwrap().release().unwrap();
+    assert_eq!(semaphore.available().unwrap(), 3);
+    let interrupt = Interrupt::new();
+    let all = semaphore
+        .acquire_guard_interruptibly(3, &interrupt)
+        .unwrap();
+    interrupt.interrupt();
+    let more = semaphore.try_acquire_guard_interruptibly(1, Duration::MAX, &interrupt);
+    assert_error!(more, Interrupted);
+    let panicked = thread::spawn(move || {
+        let _all = all;
+        panic!("as planned");
+    });
+    assert!(panicked.join().is_err());
+    assert_eq!(semaphore.available().unwrap(), 3);
+}

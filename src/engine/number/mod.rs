@@ -107,6 +107,10 @@ impl Number {
         self.core.node(&self.key)
     }
 
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.core.is_same_process()
+    }
+
     /// Fails if the name is invalid, in a forked process, and after a shutdown.
     fn check_open(&self) -> Result<&Core> {
         let core = self.check_process()?;
