@@ -1,6 +1,5 @@
 //! The names of keys and channels. They equal those of Redisson, byte for byte.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -141,10 +140,10 @@ impl LockKey {
 
     /// The key that has the owners of what is held: the lock, or the leases of a semaphore.
     #[cfg(feature = "testing")]
-    pub(crate) fn owners_key(&self) -> Cow<'_, str> {
+    pub(crate) fn owners_key(&self) -> String {
         match self.0.family {
-            Family::Semaphore => self.leases_key().into(),
-            _ => (&*self.0.key).into(),
+            Family::Semaphore => self.leases_key(),
+            _ => String::from(&*self.0.key),
         }
     }
 

@@ -61,7 +61,7 @@ impl TestedWatchdog for Shared {
 
 fn held_lock(lock: &LockKey) -> HeldLock {
     HeldLock {
-        key: lock.owners_key().into_owned(),
+        key: lock.owners_key(),
         taken_over: lock.family().fields_of(OTHER),
     }
 }
