@@ -205,7 +205,7 @@ impl LockClient {
     /// let guard = client.reentrant_lock("order:pay").acquire()?;
     /// let status = client.inspect("order:pay")?;
     /// assert_eq!(status.hold_count, 1);
-    /// println!("held by {:?} for {:?} more", status.owner, status.time_to_live);
+    /// println!("held by {:?} for {:?} more", status.owner, status.remaining);
     /// # Ok(())
     /// # }
     /// ```

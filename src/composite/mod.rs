@@ -219,12 +219,12 @@ impl Composite {
     }
 
     pub(crate) fn is_locked(&self) -> Result<bool> {
-        Ok(self.remaining_lease()?.is_some())
+        Ok(self.remaining()?.is_some())
     }
 
     /// For how long enough locks are held by any owner: of a majority, the longest time for which
     /// that many servers have the lock; of several names, the longest lease of any.
-    pub(crate) fn remaining_lease(&self) -> Result<Option<Duration>> {
+    pub(crate) fn remaining(&self) -> Result<Option<Duration>> {
         let core = self.check_process()?;
         distinct(self.cores()).try_for_each(|core| core.check_not_shut_down(self.name()))?;
         let budget = core.budget_for_a_reply();

@@ -21,11 +21,11 @@ use crate::script::{self, Call};
 
 impl SingleLock {
     pub(crate) fn is_locked(&self) -> Result<bool> {
-        Ok(self.remaining_lease()?.is_some())
+        Ok(self.remaining()?.is_some())
     }
 
     /// For how long an owner has the lock.
-    pub(crate) fn remaining_lease(&self) -> Result<Option<Duration>> {
+    pub(crate) fn remaining(&self) -> Result<Option<Duration>> {
         let call = self.kind.inspect(&self.key);
         let status = request(&self.core, &self.key, call, inspected)?;
         Ok(status.lease_left())

@@ -126,18 +126,18 @@ impl CountDownLatch {
         self.0.wait(None, None).map(drop)
     }
 
-    /// Waits until the count is zero, for at most `time`. Returns whether it is zero.
+    /// Waits until the count is zero, for at most `wait`. Returns whether it is zero.
     /// [`Duration::ZERO`] means: do not wait. [`Duration::MAX`] means: wait indefinitely.
     ///
     /// # Errors
     ///
     /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable) if
-    /// there is no reply within `time`, or within one command timeout if that is longer, and 250 ms
+    /// there is no reply within `wait`, or within one command timeout if that is longer, and 250 ms
     /// more; but after [`give_up_after`](crate::LockClientBuilder::give_up_after) without any
     /// reply.
     #[must_use = "false means that the count is not zero"]
-    pub fn wait_for(&self, time: Duration) -> Result<bool> {
-        self.0.wait(Some(time), None)
+    pub fn wait_for(&self, wait: Duration) -> Result<bool> {
+        self.0.wait(Some(wait), None)
     }
 
     /// Waits until the count is zero or `interrupt` is raised.
@@ -151,7 +151,7 @@ impl CountDownLatch {
         self.0.wait(None, Some(interrupt)).map(drop)
     }
 
-    /// Waits until the count is zero, for at most `time`. Returns whether it is zero. The wait ends
+    /// Waits until the count is zero, for at most `wait`. Returns whether it is zero. The wait ends
     /// with an error as soon as `interrupt` is raised.
     ///
     /// # Errors
@@ -159,8 +159,8 @@ impl CountDownLatch {
     /// [`Error::Interrupted`](crate::Error::Interrupted), and those of
     /// [`wait_for`](Self::wait_for).
     #[must_use = "false means that the count is not zero"]
-    pub fn wait_for_interruptibly(&self, time: Duration, interrupt: &Interrupt) -> Result<bool> {
-        self.0.wait(Some(time), Some(interrupt))
+    pub fn wait_for_interruptibly(&self, wait: Duration, interrupt: &Interrupt) -> Result<bool> {
+        self.0.wait(Some(wait), Some(interrupt))
     }
 }
 

@@ -340,7 +340,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`is_locked`](Self::is_locked).
-    fn remaining_lease(&self) -> Result<Option<Duration>>;
+    fn remaining(&self) -> Result<Option<Duration>>;
 }
 
 /// Replaces the level that this thread has just acquired by one with a guard.

@@ -237,8 +237,8 @@ macro_rules! lock_by_handle {
             /// # Errors
             ///
             /// Those of [`Lock::is_locked`](crate::Lock::is_locked).
-            pub fn remaining_lease(&self) -> Result<Option<Duration>> {
-                self.0.remaining_lease()
+            pub fn remaining(&self) -> Result<Option<Duration>> {
+                self.0.remaining()
             }
         }
 
@@ -260,7 +260,7 @@ macro_rules! lock_by_handle {
                 fn unlock(&self) -> Result<()>;
                 fn hold_count(&self) -> u32;
                 fn is_locked(&self) -> Result<bool>;
-                fn remaining_lease(&self) -> Result<Option<Duration>>;
+                fn remaining(&self) -> Result<Option<Duration>>;
             }
 
             fn acquire(&self) -> Result<LockGuard> {

@@ -60,7 +60,7 @@ use super::methods::*;
 /// * [`hold_count`](crate::Lock::hold_count): the smallest count of all names; 0 once one of them
 ///   is lost.
 /// * [`is_locked`](crate::Lock::is_locked): true if any owner holds any of the names.
-///   [`remaining_lease`](crate::Lock::remaining_lease): the longest lease of all names.
+///   [`remaining`](crate::Lock::remaining): the longest lease of all names.
 /// * [`unlock`](crate::Lock::unlock) releases every name, even if one of them fails. It returns the
 ///   first error, a loss before other errors. If the thread does not hold all names without a
 ///   guard, it returns [`Error::NotHeld`](crate::Error::NotHeld) and releases nothing.

@@ -48,7 +48,7 @@ use super::methods::*;
 /// # Results of the methods
 ///
 /// * [`is_locked`](crate::Lock::is_locked): true if more than half of the servers have the lock.
-///   [`remaining_lease`](crate::Lock::remaining_lease): for how long more than half of them have
+///   [`remaining`](crate::Lock::remaining): for how long more than half of them have
 ///   it.
 /// * If too few servers reply, [`Error::Unavailable`](crate::Error::Unavailable) names those that
 ///   did not.

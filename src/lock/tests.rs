@@ -48,7 +48,7 @@ fn a_new_kind_is_a_row_of_differences_a_type_and_scripts() {
     // Its lease is renewed and extended.
     guard.confirm().unwrap();
     guard.extend(Duration::from_secs(100)).unwrap();
-    let left = other.remaining_lease().unwrap().unwrap();
+    let left = other.remaining().unwrap().unwrap();
     assert!(left > Duration::from_secs(90), "{left:?}");
 
     // A client that waits is woken by the release.

@@ -116,14 +116,14 @@ pub struct LockStatus {
     pub readers: u32,
     /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
     /// expires. This crate never sets a lock without an expiry.
-    pub time_to_live: Option<Duration>,
+    pub remaining: Option<Duration>,
 }
 
 impl LockStatus {
     /// The time left of the lease: [`Duration::MAX`] if it never ends, `None` if the lock is free.
     pub(crate) fn lease_left(&self) -> Option<Duration> {
         let owner = self.owner.as_ref();
-        owner.map(|_| self.time_to_live.unwrap_or(Duration::MAX))
+        owner.map(|_| self.remaining.unwrap_or(Duration::MAX))
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn inspected(reply: &Value) -> RedisResult<LockStatus> {
         owner: Some(owner),
         hold_count,
         readers,
-        time_to_live: u64::try_from(pttl).ok().map(Duration::from_millis),
+        remaining: u64::try_from(pttl).ok().map(Duration::from_millis),
     });
     Ok(status.unwrap_or_default())
 }

@@ -148,7 +148,7 @@ fn inspect_and_force_unlock_know_read_write_locks() {
     let status = operator.inspect("lock").unwrap();
     assert!(!status.owner.unwrap().ends_with(":write"));
     assert_eq!((status.hold_count, status.readers), (1, 2));
-    assert!(status.time_to_live.unwrap() <= LEASE.get());
+    assert!(status.remaining.unwrap() <= LEASE.get());
     assert!(operator.force_unlock("lock").unwrap());
     for guard in [reading, too] {
         eventually("the loss", || guard.is_lost());

@@ -104,7 +104,7 @@ fn a_majority_is_required_and_sufficient() {
 
         servers.occupy(minority..minority + 1);
         assert!(lock.is_locked().unwrap());
-        assert!(lock.remaining_lease().unwrap() > Some(SOON.get()));
+        assert!(lock.remaining().unwrap() > Some(SOON.get()));
         for wait in [Duration::ZERO, A_WHILE.get()] {
             assert!(!lock.try_lock(wait, Lease::RENEWED).unwrap());
             assert_eq!(servers.held(), minority + 1, "what was granted is released");

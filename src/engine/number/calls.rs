@@ -148,14 +148,14 @@ impl Number {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// Waits until the count is zero, at most for `time`, if that is set. Returns whether it is
+    /// Waits until the count is zero, at most for `wait`, if that is set. Returns whether it is
     /// zero. Fails if the interrupt is raised.
     pub(crate) fn wait(
         &self,
-        time: Option<Duration>,
+        wait: Option<Duration>,
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
-        let budget = &self.budget_to_wait(time, interrupt)?;
+        let budget = &self.budget_to_wait(wait, interrupt)?;
         let span = WaitSpan::enter(self.name(), "latch");
         let waited = self.wait_for_zero(budget);
         span.end(WaitOutcome::of_wait(&waited));

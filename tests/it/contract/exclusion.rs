@@ -92,10 +92,10 @@ pub fn only_the_holder_unlocks(stage: &Stage) {
 pub fn is_locked_and_remaining_lease_report_the_state_in_redis(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     assert!(!theirs.is_locked().unwrap());
-    assert_eq!(theirs.remaining_lease().unwrap(), None);
+    assert_eq!(theirs.remaining().unwrap(), None);
     ours.lock().unwrap();
     assert!(theirs.is_locked().unwrap());
-    let left = theirs.remaining_lease().unwrap().expect("it is held");
+    let left = theirs.remaining().unwrap().expect("it is held");
     assert!(left > Duration::ZERO && left <= LEASE.get(), "{left:?}");
     ours.unlock().unwrap();
     assert!(!theirs.is_locked().unwrap());

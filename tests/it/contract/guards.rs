@@ -161,7 +161,7 @@ pub fn a_lock_can_be_kept_in_redis_after_its_unlock(stage: &Stage) {
     outer.unlock().unwrap();
     // The thread no longer owns it.
     assert!(lock.hold_count() == 0 && lock.try_acquire_now().unwrap().is_none());
-    assert!(other.remaining_lease().unwrap().unwrap() <= time);
+    assert!(other.remaining().unwrap().unwrap() <= time);
     other.acquire().unwrap().unlock().unwrap();
     assert!(start.elapsed() >= time - millis(20));
 }

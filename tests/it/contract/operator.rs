@@ -7,7 +7,7 @@ pub fn inspect_reports_the_state_in_redis(stage: &Stage) {
     let (client, operator) = (stage.client(), stage.client());
     let status = operator.inspect(stage.name()).unwrap();
     assert_eq!(
-        (status.owner, status.hold_count, status.time_to_live),
+        (status.owner, status.hold_count, status.remaining),
         (None, 0, None)
     );
     let lock = stage.lock_of(&client);
@@ -20,7 +20,7 @@ pub fn inspect_reports_the_state_in_redis(stage: &Stage) {
     eventually("the count of both levels", || {
         operator.inspect(stage.name()).unwrap().hold_count == 2
     });
-    let left = status.time_to_live.expect("it expires");
+    let left = status.remaining.expect("it expires");
     assert!(left > Duration::ZERO && left <= LEASE.get(), "{left:?}");
     lock.unlock().unwrap();
     lock.unlock().unwrap();

@@ -92,9 +92,7 @@ const CALLS: &[Call] = &[
     ("unlock, nested", 2, 3, |_, lock| lock.unlock()),
     ("unlock", 1, 3, |_, lock| lock.unlock()),
     ("is_locked", 0, 1, |_, lock| lock.is_locked().map(drop)),
-    ("remaining_lease", 0, 1, |_, lock| {
-        lock.remaining_lease().map(drop)
-    }),
+    ("remaining", 0, 1, |_, lock| lock.remaining().map(drop)),
     ("inspect", 0, 1, |client, lock| {
         client.inspect(lock.name()).map(drop)
     }),

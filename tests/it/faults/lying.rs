@@ -55,7 +55,7 @@ fn use_all_kinds(client: &LockClient) {
         }
         // The second request follows a release.
         let _ = lock.try_acquire(wait, Lease::fixed(LEASE.get())).map(drop);
-        let _ = (lock.is_locked(), lock.remaining_lease());
+        let _ = (lock.is_locked(), lock.remaining());
     }
     let leased = client.leased_semaphore("permits");
     let _ = (leased.permits(), leased.available(), leased.set_permits(3));

@@ -95,7 +95,7 @@ pub fn every_call(lock: &dyn Lock) -> Vec<Called> {
         ("acquire", lock.acquire().map(drop)),
         ("try_acquire_now", lock.try_acquire_now().map(drop)),
         ("is_locked", lock.is_locked().map(drop)),
-        ("remaining_lease", lock.remaining_lease().map(drop)),
+        ("remaining", lock.remaining().map(drop)),
     ]);
     called
 }

@@ -52,7 +52,7 @@ fn use_all_calls(clients: &[LockClient; 2]) -> Result<()> {
     let kept = ours.reentrant_lock("kept").acquire()?;
     kept.unlock_after(millis(20))?;
     guard.extend(SOON.get())?;
-    assert!(lock.is_locked()? && lock.remaining_lease()?.is_some());
+    assert!(lock.is_locked()? && lock.remaining()?.is_some());
     ours.inspect("lock")?;
     lock.condition("ready").wait_for(millis(10))?;
     kinds::while_another_waits(
