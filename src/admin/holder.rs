@@ -5,8 +5,12 @@ use std::fmt;
 
 use super::{Connection, Server, ServerError, key};
 use crate::base::client_name;
+use crate::base::key::LockKey;
 use crate::client::LockClient;
-use crate::error::{Cause, Result};
+use crate::core::Core;
+use crate::engine;
+use crate::error::Result;
+use crate::lock::{FairLock, FencedLock, ReadLock, ReentrantLock, WriteLock};
 
 /// The process of a client that holds a lock, as [`LockClient::holder`] returns it.
 ///
@@ -147,26 +151,49 @@ impl LockClient {
     /// [`Error::Unavailable`](crate::Error::Unavailable) after one connect timeout and one command
     /// timeout. No panics.
     pub fn holder(&self, name: &str) -> Result<Option<Holder>> {
-        let Some(owner) = self.inspect(name)?.owner else {
-            return Ok(None);
-        };
-        let (redis, key) = (&self.core.redis, key(self, name));
-        // It has just replied.
-        let Some(server) = redis.topology.last_known(&key) else {
-            return Ok(None);
-        };
-        let budget = self.core.budget_for_a_reply();
-        let server = Server::new(redis, server);
-        let clients = server.connect().and_then(|mut server| server.clients());
-        let clients = clients.map_err(|error| {
-            if error.is_reply() && !error.is_temporary() {
-                redis.refusal(&key, error.cause)
-            } else {
-                redis.unavailable(&key, &budget, Cause::from(error.cause))
-            }
-        })?;
-        Ok(clients.holder(&owner))
+        holder(&self.core, &key(self, name))
     }
+}
+
+macro_rules! holder_methods {
+    ($($lock:ident)+) => { $(
+        /// Which process holds the lock.
+        impl $lock {
+            /// Asks Redis which process holds the lock:
+            /// [`LockClient::holder`](crate::LockClient::holder) with the name of this lock.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`LockClient::holder`](crate::LockClient::holder).
+            pub fn holder(&self) -> Result<Option<Holder>> {
+                holder(&self.0.core, &self.0.key)
+            }
+        }
+    )+ };
+}
+
+holder_methods! { ReentrantLock FencedLock FairLock ReadLock WriteLock }
+
+fn holder(core: &Core, key: &LockKey) -> Result<Option<Holder>> {
+    let Some(owner) = engine::inspect(core, key)?.owner else {
+        return Ok(None);
+    };
+    let redis = &core.redis;
+    // It has just replied.
+    let Some(server) = redis.topology.last_known(key) else {
+        return Ok(None);
+    };
+    let budget = core.budget_for_a_reply();
+    let server = Server::new(redis, server);
+    let clients = server.connect().and_then(|mut server| server.clients());
+    let clients = clients.map_err(|error| {
+        if error.is_reply() && !error.is_temporary() {
+            redis.refusal(key, error.cause)
+        } else {
+            redis.unavailable(key, &budget, error.cause.into())
+        }
+    })?;
+    Ok(clients.holder(&owner))
 }
 
 #[cfg(test)]

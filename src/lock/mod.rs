@@ -13,6 +13,7 @@ mod leased_semaphore;
 mod lock_trait;
 mod methods;
 mod multi;
+mod operator;
 mod permit_guard;
 mod permits_together;
 mod read_write;

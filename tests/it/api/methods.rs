@@ -15,7 +15,7 @@ macro_rules! uses_every_method {
             let lease = Lease::fixed(Duration::from_secs(60));
             let (no_wait, interrupt) = (Duration::ZERO, Interrupt::new());
             assert_eq!(lock.name(), name);
-            assert!(!lock.is_locked().unwrap() && lock.remaining_lease().unwrap().is_none());
+            assert!(!lock.is_locked().unwrap() && lock.remaining().unwrap().is_none());
 
             let levels: [Result<bool>; 5] = [
                 lock.lock().map(|()| true),
@@ -115,8 +115,8 @@ mod of_another_crate {
             self.0.is_locked()
         }
 
-        fn remaining_lease(&self) -> Result<Option<Duration>> {
-            self.0.remaining_lease()
+        fn remaining(&self) -> Result<Option<Duration>> {
+            self.0.remaining()
         }
     }
 
@@ -146,5 +146,33 @@ fn no_method_of_a_lock_needs_the_trait() {
     of_a_reentrant_lock(&client.reentrant_lock("plain"), "plain");
     of_a_fenced_lock(&client.fenced_lock("fenced"), "fenced");
     of_a_multi_lock(&client.multi_lock(["b", "a"]), "a, b");
-    of_a_red_lock(&RedLock::new(&clients, "red"), "red");
+    of_a_red_lock(&RedLock::over(&clients, "red"), "red");
+}
+
+/// What the client does with a name.
+#[test]
+fn a_handle_inspects_its_lock_and_frees_it() {
+    let server = Server::start();
+    let client = client(&server.url());
+    macro_rules! check {
+        ($($lock:expr),+) => { $({
+            let lock = $lock;
+            assert!(!lock.force_unlock().unwrap());
+            assert!(lock.holder().unwrap().is_none());
+            let guard = lock.acquire().unwrap();
+            let by_name = client.inspect(lock.name()).unwrap();
+            assert_eq!(lock.inspect().unwrap().owner, by_name.owner);
+            assert!(lock.inspect().unwrap().owner.is_some());
+            assert_eq!(lock.holder().unwrap().unwrap().process_id, std::process::id());
+            assert!(lock.force_unlock().unwrap());
+            assert!(guard.is_lost() && lock.inspect().unwrap().owner.is_none());
+        })+ };
+    }
+    check!(
+        client.reentrant_lock("plain"),
+        client.fenced_lock("fenced"),
+        client.fair_lock("fair"),
+        client.read_write_lock("shared").read(),
+        client.read_write_lock("shared").write()
+    );
 }
