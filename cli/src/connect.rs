@@ -77,7 +77,7 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
 fn check_majority(clients: &[LockClient]) -> Result<()> {
     // This checks the servers, and then finds that this thread holds nothing. No I/O.
     match RedLock::over(clients, "k").unlock() {
-        Err(error @ Error::Config { .. }) => Err(error.into()),
+        Err(error @ Error::InvalidArgument { .. }) => Err(error.into()),
         _ => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use crate::base::key::LockKey;
 use crate::client::LockClient;
 use crate::core::Core;
 use crate::engine;
-use crate::error::Result;
+use crate::error::{Cause, Result};
 use crate::lock::{FairLock, FencedLock, ReadLock, ReentrantLock, WriteLock};
 
 /// The process of a client that holds a lock, as [`LockClient::holder`] returns it.
@@ -190,7 +190,7 @@ fn holder(core: &Core, key: &LockKey) -> Result<Option<Holder>> {
         if error.is_reply() && !error.is_temporary() {
             redis.refusal(key, error.cause)
         } else {
-            redis.unavailable(key, &budget, error.cause.into())
+            redis.unavailable(key, &budget, Cause::from(error.cause))
         }
     })?;
     Ok(clients.holder(&owner))
