@@ -247,7 +247,8 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and [`Error::InvalidArgument`]
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and
+    /// [`Error::InvalidArgument`]
     /// if `id` is not 32 hexadecimal characters. After [`Error::Unavailable`] the permit may have
     /// been released, or may be a little later: call this again.
     pub fn release(&self, id: &str) -> Result<bool> {
@@ -296,7 +297,8 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and [`Error::InvalidArgument`]
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and
+    /// [`Error::InvalidArgument`]
     /// for a number outside its bounds. The request is never
     /// sent again after a copy that Redis may have executed, because a second copy would change the
     /// number again. So [`Error::Unavailable`] means that it is unknown whether the number has

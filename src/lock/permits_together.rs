@@ -38,7 +38,8 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_with`](Self::acquire_with), and [`Error::InvalidArgument`] for a number outside
+    /// Those of [`acquire_with`](Self::acquire_with), and
+    /// [`Error::InvalidArgument`] for a number outside
     /// its bounds.
     pub fn acquire_many(&self, permits: u32, lease: Lease) -> Result<PermitGuard> {
         self.many(permits)?.acquire_with(lease)
@@ -52,7 +53,8 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// Those of [`try_acquire`](Self::try_acquire), and [`Error::InvalidArgument`] for a number outside its
+    /// Those of [`try_acquire`](Self::try_acquire), and
+    /// [`Error::InvalidArgument`] for a number outside its
     /// bounds.
     #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire_many(
@@ -71,8 +73,8 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_interruptibly`](Self::acquire_interruptibly), and [`Error::InvalidArgument`] for a
-    /// number outside its bounds.
+    /// Those of [`acquire_interruptibly`](Self::acquire_interruptibly), and
+    /// [`Error::InvalidArgument`] for a number outside its bounds.
     pub fn acquire_many_interruptibly(
         &self,
         permits: u32,

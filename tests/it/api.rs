@@ -141,7 +141,8 @@ fn public_types_are_send_and_sync() {
     all! { shared:
         LockClient, LockClientBuilder, ReentrantLock, FencedLock, MultiLock, RedLock, FairLock,
         ReadWriteLock, ReadLock, WriteLock, Semaphore, LeasedSemaphore, CountDownLatch, Condition,
-        PermitGuard, SemaphoreGuard, Box<dyn Lock>, Interrupt, Error, LockEvent, FaultProxy, Gate, InMemoryRedis,
+        PermitGuard, SemaphoreGuard, Box<dyn Lock>, Interrupt, Error, LockEvent, FaultProxy, Gate,
+        InMemoryRedis,
         Credentials
     }
     all! { cloned:
