@@ -36,7 +36,7 @@ fn main() {
     for count in [1, 3, 5] {
         let lock: Box<dyn Lock> = match count {
             1 => Box::new(clients[0].reentrant_lock("pair:ours")),
-            _ => Box::new(RedLock::over(&clients[..count], "pair:ours")),
+            _ => Box::new(RedLock::new(&clients[..count], "pair:ours")),
         };
         let what = format!("pair on {count}, to its floor");
         let pair = compare(
@@ -49,7 +49,7 @@ fn main() {
     }
     let one = clients[0].reentrant_lock("pair:one");
     for (count, bound) in [(3, Bound::None), (5, Bound::AtMost(3.0))] {
-        let lock = RedLock::over(&clients[..count], "pair:ours");
+        let lock = RedLock::new(&clients[..count], "pair:ours");
         let what = format!("pair on {count}, to a pair on one");
         let pairs = compare(
             &mut criterion,
@@ -66,8 +66,8 @@ fn main() {
 
     let other_clients: Vec<LockClient> = servers.iter().map(Server::client).collect();
     let (complete, degraded) = (
-        RedLock::over(&clients, "pair:ours"),
-        RedLock::over(&other_clients, "pair:degraded"),
+        RedLock::new(&clients, "pair:ours"),
+        RedLock::new(&other_clients, "pair:degraded"),
     );
     // The servers are stopped for each round of one side, so that the sides alternate.
     let what = "pair on 5, 2 of them stopped, to 5";
@@ -100,7 +100,7 @@ fn main() {
 
 /// Eight threads of one process on one lock of five servers, to the pairs of one thread.
 fn eight_threads(table: &mut Table, clients: &[LockClient]) {
-    let [eight, one] = ["threads:8", "threads:1"].map(|name| RedLock::over(clients, name));
+    let [eight, one] = ["threads:8", "threads:1"].map(|name| RedLock::new(clients, name));
     let [eight, one] = windows([
         (&enter(&eight), Load::empty(8)),
         (&enter(&one), Load::empty(1)),

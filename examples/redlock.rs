@@ -74,13 +74,13 @@ fn show(args: &Args) -> Result<()> {
         vec![Group {
             label: "batch".into(),
             sums: vec![Box::new(Plain {
-                lock: RedLock::over(&clients, "batch"),
+                lock: RedLock::new(&clients, "batch"),
                 sum: AtomicU64::new(0),
             })],
             threads: THREADS,
         }],
     );
-    let long = RedLock::over(&clients, "long").acquire()?;
+    let long = RedLock::new(&clients, "long").acquire()?;
     timeline.print("a second lock is acquired and held");
     time_pairs(&clients, timeline)?;
 
@@ -99,7 +99,7 @@ fn show(args: &Args) -> Result<()> {
         "the holder of the second lock is notified: {reason}"
     ));
     drop(long);
-    match RedLock::over(&clients, "other").try_lock(TRY_FOR, Lease::RENEWED) {
+    match RedLock::new(&clients, "other").try_lock(TRY_FOR, Lease::RENEWED) {
         Err(error @ Error::Unavailable { .. }) => timeline.print(error),
         other => return Err(format!("expected an error without a majority, not {other:?}").into()),
     }
@@ -140,7 +140,7 @@ impl Sum for Plain {
 
 /// Measures how long it takes to acquire and release a free lock.
 fn time_pairs(clients: &[LockClient], timeline: Timeline) -> Result<()> {
-    let lock = RedLock::over(clients, "free");
+    let lock = RedLock::new(clients, "free");
     let mut times = Vec::new();
     for _ in 0..PAIRS {
         let start = Instant::now();

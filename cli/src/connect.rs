@@ -76,7 +76,7 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
 /// Refuses the lists of servers that a Redlock refuses, also for commands that only look.
 fn check_majority(clients: &[LockClient]) -> Result<()> {
     // This checks the servers, and then finds that this thread holds nothing. No I/O.
-    match RedLock::over(clients, "k").unlock() {
+    match RedLock::new(clients, "k").unlock() {
         Err(error @ Error::InvalidArgument { .. }) => Err(error.into()),
         _ => Ok(()),
     }

@@ -154,8 +154,8 @@ impl LockClient {
 }
 
 impl RedLock {
-    /// Makes a handle of the lock with this name on the servers of these clients, as
-    /// [`MultiLock::over`] makes one of several locks. Never fails and sends nothing.
+    /// Makes a handle of the lock with this name on the servers of these clients. Never fails and
+    /// sends nothing.
     ///
     /// The first call fails with [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
     /// number of clients is even or less than three, if a client occurs twice, if two clients have
@@ -164,7 +164,7 @@ impl RedLock {
     ///
     /// [`RedLock`] has an example.
     #[must_use]
-    pub fn over(clients: &[LockClient], name: &str) -> Self {
+    pub fn new(clients: &[LockClient], name: &str) -> Self {
         let single = |client: &LockClient| client.single(name, &PLAIN);
         Self(Composite::majority(
             name,

@@ -3,7 +3,7 @@
 use super::methods::*;
 
 /// A reentrant lock that a majority of several independent servers must grant, so that it survives
-/// the failure of the other servers. Made by [`RedLock::over`]. The algorithm is
+/// the failure of the other servers. Made by [`RedLock::new`]. The algorithm is
 /// [Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/), by Salvatore
 /// Sanfilippo.
 ///
@@ -66,7 +66,7 @@ use super::methods::*;
 ///     LockClient::connect(&urls[1])?,
 ///     LockClient::connect(&urls[2])?,
 /// ];
-/// let lock = RedLock::over(&clients, "order:pay");
+/// let lock = RedLock::new(&clients, "order:pay");
 /// let guard = lock.acquire()?;
 /// guard.check()?; // More than half of the servers have the lock.
 /// guard.unlock()?;

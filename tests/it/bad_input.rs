@@ -134,10 +134,7 @@ fn an_argument_out_of_bounds_is_reported_with_its_lock() {
             "a, b",
         ),
         (client.multi_lock(["a", "a"]).lock(), "a, a"),
-        (
-            RedLock::over(std::slice::from_ref(&client), "a").lock(),
-            "a",
-        ),
+        (RedLock::new(std::slice::from_ref(&client), "a").lock(), "a"),
         (client.semaphore("a").acquire(too_many), "a"),
         (client.semaphore("a").release(too_many), "a"),
         (client.leased_semaphore("a").set_permits(too_many), "a"),

@@ -68,7 +68,7 @@ fn processes_lose_no_increment_under_a_majority_while_servers_hang_in_turn() {
 fn lock(kind: &str, clients: &[LockClient]) -> Box<dyn Lock> {
     match kind {
         "plain" => Box::new(clients[0].reentrant_lock("lock")),
-        _ => Box::new(RedLock::over(clients, "lock")),
+        _ => Box::new(RedLock::new(clients, "lock")),
     }
 }
 

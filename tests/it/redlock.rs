@@ -27,7 +27,7 @@ impl Servers {
 
     /// The lock for new clients, as another process would have it.
     fn lock(&self) -> RedLock {
-        RedLock::over(&self.clients(), NAME)
+        RedLock::new(&self.clients(), NAME)
     }
 
     /// With a short command timeout.
@@ -38,7 +38,7 @@ impl Servers {
     }
 
     fn lock_with_short_timeout(&self) -> RedLock {
-        RedLock::over(&self.clients_with_short_timeout(), NAME)
+        RedLock::new(&self.clients_with_short_timeout(), NAME)
     }
 
     /// The hold count on each of the servers.
@@ -77,7 +77,7 @@ impl Servers {
 /// Acquires the lock on all servers, also if some reply late on a busy machine. The keys do not
 /// show whether all servers belong to the hold: what was granted too late is about to be released.
 fn take_all(clients: &[LockClient], lease: Lease) -> LockGuard {
-    let lock = RedLock::over(clients, NAME);
+    let lock = RedLock::new(clients, NAME);
     eventually_some("all of them to have it", || {
         let guard = lock.try_acquire(SOON.get(), lease).unwrap()?;
         let has_it = |client: &LockClient| client.reentrant_lock(NAME).is_held_by_current_thread();
@@ -121,7 +121,7 @@ fn invalid_lists_of_servers_are_refused_by_the_first_call() {
     let twin = client(&servers.0[0].url());
     let of = |clients: &[&LockClient], name: &str| {
         let clients: Vec<LockClient> = clients.iter().map(|&client| client.clone()).collect();
-        RedLock::over(&clients, name)
+        RedLock::new(&clients, name)
     };
     let [one, two, three] = [&clients[0], &clients[1], &clients[2]];
     let address = servers.0[0].address();

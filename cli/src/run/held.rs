@@ -108,7 +108,7 @@ impl Held {
                 let guard = semaphore.try_acquire_interruptibly(wait, lease, interrupt)?;
                 return Ok(guard.map(Self::Permit));
             }
-            (clients, _) => Box::new(RedLock::over(clients, &args.key)),
+            (clients, _) => Box::new(RedLock::new(clients, &args.key)),
         };
         let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
         Ok(guard.map(Self::Lock))

@@ -114,7 +114,7 @@ pub fn hold_everywhere(servers: &Independent, name: &str) -> LockGuard {
         builder.build().expect("the settings are valid")
     };
     let clients: Vec<LockClient> = servers.servers().iter().map(unconfirmed).collect();
-    let lock = RedLock::over(&clients, name);
+    let lock = RedLock::new(&clients, name);
     // A majority is enough for a grant, and a busy server may come too late for it.
     eventually_some("all servers to grant it", || {
         let guard = lock.try_acquire(MINUTE, Lease::fixed(MINUTE));

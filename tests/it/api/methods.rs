@@ -146,7 +146,7 @@ fn no_method_of_a_lock_needs_the_trait() {
     of_a_reentrant_lock(&client.reentrant_lock("plain"), "plain");
     of_a_fenced_lock(&client.fenced_lock("fenced"), "fenced");
     of_a_multi_lock(&client.multi_lock(["b", "a"]), "a, b");
-    of_a_red_lock(&RedLock::over(&clients, "red"), "red");
+    of_a_red_lock(&RedLock::new(&clients, "red"), "red");
 }
 
 /// What the client does with a name.

@@ -47,4 +47,4 @@ pub const MULTI: LockKind = LockKind {
         Arc::new(client.multi_lock([&second, name]))
     })
 };
-pub const RED: LockKind = LockKind::new(|clients, name| Arc::new(RedLock::over(&clients.0, name)));
+pub const RED: LockKind = LockKind::new(|clients, name| Arc::new(RedLock::new(&clients.0, name)));

@@ -98,7 +98,7 @@ fn a_call_that_does_not_wait_gets_a_lock_that_its_own_client_releases() {
             Box::new(clients[0].fair_lock(name))
         }),
         ("release", 3, |clients, name| {
-            Box::new(RedLock::over(clients, name))
+            Box::new(RedLock::new(clients, name))
         }),
     ];
     let on = |(script, servers, make): (&'static str, usize, Make)| {

@@ -203,7 +203,7 @@ fn a_client_that_was_never_used_is_shut_down_without_a_server() {
 fn a_redlock_loses_the_share_of_a_client_that_is_shut_down() {
     let servers = Independent::start(3);
     let clients: Vec<LockClient> = servers.urls().iter().map(|url| lasting(url)).collect();
-    let lock = RedLock::over(&clients, "lock");
+    let lock = RedLock::new(&clients, "lock");
     let guard = lock.acquire().unwrap();
     clients[1].shutdown(SOON.get()).unwrap();
     guard.check().unwrap();

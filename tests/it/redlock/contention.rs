@@ -15,7 +15,7 @@ fn threads_wait_for_a_holder_in_their_process_whichever_server_is_dead() {
             let builder = builder(&server.url()).command_timeout(millis(100));
             builder.give_up_after(millis(200)).build().unwrap()
         };
-        let lock = RedLock::over(&servers.0.iter().map(client).collect::<Vec<_>>(), NAME);
+        let lock = RedLock::new(&servers.0.iter().map(client).collect::<Vec<_>>(), NAME);
         pair(&lock);
         servers.0[dead].kill();
         let held = lock.acquire().unwrap();
@@ -54,7 +54,7 @@ fn of_many_clients_that_do_not_wait_one_gets_the_lock() {
             .map(|server| patient(server).build().unwrap())
     };
     let locks: Vec<RedLock> = (0..8)
-        .map(|_| RedLock::over(&clients().collect::<Vec<_>>(), NAME))
+        .map(|_| RedLock::new(&clients().collect::<Vec<_>>(), NAME))
         .collect();
     servers.0[2].kill();
     for _ in 0..50 {

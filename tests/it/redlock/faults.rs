@@ -107,7 +107,7 @@ fn a_release_does_not_wait_for_dead_servers() {
 fn a_nested_hold_needs_no_more_than_a_majority() {
     let servers = Servers::start(3);
     let clients = servers.clients_with_short_timeout();
-    let lock = RedLock::over(&clients, NAME);
+    let lock = RedLock::new(&clients, NAME);
     let outer = take_all(&clients, Lease::RENEWED);
     servers.0[0].pause();
     let nested = within(
@@ -132,7 +132,7 @@ fn a_waiter_does_not_wake_itself_while_a_majority_is_dead() {
     let servers = Servers::start(3);
     let guard = take_all(&servers.clients(), Lease::RENEWED);
     let (clients, interrupt) = (servers.clients(), Interrupt::new());
-    let waiter = RedLock::over(&clients, NAME);
+    let waiter = RedLock::new(&clients, NAME);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| waiter.lock_interruptibly(Lease::RENEWED, &interrupt));
         stay_waiting([&waiting]);

@@ -8,7 +8,7 @@ use crate::support::prelude::*;
 fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
     let servers = Servers::start(5);
     let clients = servers.clients();
-    let lock = RedLock::over(&clients, NAME);
+    let lock = RedLock::new(&clients, NAME);
     let guard = take_all(&clients, Lease::RENEWED);
     assert!(guard.lost().is_empty());
     servers.delete(0..2);

@@ -90,7 +90,7 @@ fn threads_that_work_keep_their_renewed_locks_while_time_is_skipped() {
             Box::new(other.reentrant_lock("b")),
             Box::new(one.fair_lock("fair")),
             Box::new(one.read_write_lock("shared").read()),
-            Box::new(RedLock::over(&clients, "red")),
+            Box::new(RedLock::new(&clients, "red")),
         ];
         let is_over = AtomicBool::new(false);
         let work = |lock: Box<dyn Lock>| {

@@ -16,7 +16,7 @@ pub fn adapt(args: &mut Args) {
 }
 
 pub fn run(clients: &[LockClient], mut thread: WorkerThread<'_>) {
-    let locks = (0..thread.args.locks).map(|lock| RedLock::over(clients, &Args::key(lock)));
+    let locks = (0..thread.args.locks).map(|lock| RedLock::new(clients, &Args::key(lock)));
     let locks: Vec<RedLock> = locks.collect();
     while !thread.stop.load(Ordering::Relaxed) {
         let lock = thread.random.u32(0..thread.args.locks);

@@ -25,7 +25,7 @@ fn wakers() -> BTreeSet<String> {
 
 /// Waits for the replies of all servers, with clients of its own.
 fn wait_for_all(urls: [&str; 3]) {
-    let lock = RedLock::over(&urls.map(client), &unique("wakers"));
+    let lock = RedLock::new(&urls.map(client), &unique("wakers"));
     let guard = lock.acquire().expect("the servers reply");
     guard.unlock().expect("it is held");
 }

@@ -115,9 +115,9 @@ fn a_thread_that_waits_for_a_redlock_is_woken_by_any_of_its_clients() {
     let servers = Independent::start(3);
     let clients = || -> Vec<LockClient> { servers.urls().iter().map(|url| lasting(url)).collect() };
     let (holders, waiters) = (clients(), clients());
-    let held = RedLock::over(&holders, "lock");
+    let held = RedLock::new(&holders, "lock");
     held.lock().unwrap();
-    let lock = RedLock::over(&waiters, "lock");
+    let lock = RedLock::new(&waiters, "lock");
     let wait: Wait = Box::new(move || lock.lock());
     assert_woken(&[&waiters[2]], vec![wait], || true);
     held.unlock().unwrap();
