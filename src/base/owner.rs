@@ -1,4 +1,4 @@
-//! The owner of a lock: `<client uuid>:<number>` in Redis, a thread in this process.
+//! The owner of a lock: `<client uuid>:<number>` in Redis, a thread or a guard in this process.
 //!
 //! Each grant has an owner id of its own, and so does each copy of an acquire: a late copy of a
 //! request must not find a newer grant. Each further copy carries the ids of the older ones, and
@@ -29,37 +29,46 @@ thread_local! {
     static LIVENESS: Arc<()> = Arc::default();
 }
 
-/// A thread of this process. Never used for another thread.
+/// Who has a hold in this process, or wants one. Never used for another holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ThreadId(u64);
+pub(crate) enum HolderId {
+    Thread(u64),
+    /// An owned guard, whichever thread uses it. It has one hold with one level.
+    Guard(u64),
+}
 
-impl ThreadId {
-    pub(crate) fn current() -> Self {
-        THREAD.with(|number| Self(*number))
+impl HolderId {
+    pub(crate) fn current_thread() -> Self {
+        THREAD.with(|number| Self::Thread(*number))
     }
 
-    #[cfg(test)]
-    pub(crate) fn numbered(number: u64) -> Self {
-        Self(number)
+    pub(crate) fn new_guard() -> Self {
+        Self::Guard(next_number())
+    }
+
+    pub(crate) fn is_guard(self) -> bool {
+        matches!(self, Self::Guard(_))
     }
 }
 
-/// Knows whether a thread has ended.
+/// Knows whether the thread of a hold has ended. The hold of an owned guard has no thread.
 ///
 /// The thread-local variables of a thread are dropped in an order that is not known here. So a
 /// thread that drops its thread-local variables may count as ended: a lock that it acquires or
 /// still holds then is not renewed. Its guard unlocks as usual.
 #[derive(Clone, Debug)]
-pub(crate) struct Liveness(Weak<()>);
+pub(crate) struct Liveness(Option<Weak<()>>);
 
 impl Liveness {
-    /// The liveness of the calling thread.
-    pub(crate) fn of_this_thread() -> Self {
-        Self(LIVENESS.try_with(Arc::downgrade).unwrap_or_default())
+    /// The liveness of a holder: the calling thread, or a guard.
+    pub(crate) fn of(holder: HolderId) -> Self {
+        let this_thread = || LIVENESS.try_with(Arc::downgrade).unwrap_or_default();
+        Self((!holder.is_guard()).then(this_thread))
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.0.strong_count() == 0
+        let thread = self.0.as_ref();
+        thread.is_some_and(|thread| thread.strong_count() == 0)
     }
 }
 
@@ -169,15 +178,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_has_ended_once_it_is_joined() {
-        let mine = Liveness::of_this_thread();
+    fn a_thread_has_ended_once_it_is_joined_and_a_guard_never_has() {
+        let mine = Liveness::of(HolderId::current_thread());
         let theirs = std::thread::spawn(|| {
-            let liveness = Liveness::of_this_thread();
+            let liveness = Liveness::of(HolderId::current_thread());
             assert!(!liveness.has_ended());
-            liveness
+            (liveness, Liveness::of(HolderId::new_guard()))
         });
-        assert!(theirs.join().unwrap().has_ended());
-        assert!(!mine.has_ended());
+        let (thread, guard) = theirs.join().unwrap();
+        assert!(thread.has_ended());
+        assert!(!mine.has_ended() && !guard.has_ended());
     }
 
     #[test]

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
+use crate::base::owner::HolderId;
 use crate::core::Core;
 use crate::engine::{HeldLock, LockCall, SingleLock};
 use crate::error::{Cause, Error, Result};
@@ -102,6 +103,19 @@ impl Composite {
             name: name.into(),
             needed: Needed::Majority(locks.len() / 2 + 1),
             locks: in_order(locks),
+        }
+    }
+
+    /// This lock for a hold of a new guard.
+    pub(crate) fn owned(&self) -> Self {
+        let guard = HolderId::new_guard();
+        Self {
+            locks: self
+                .locks
+                .iter()
+                .map(|lock| lock.for_guard(guard))
+                .collect(),
+            ..self.clone()
         }
     }
 

@@ -78,11 +78,11 @@ impl OnLoss for Quorum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::owner::ThreadId;
+    use crate::base::owner::HolderId;
     use crate::local::tests::hold;
 
     fn holds() -> Vec<Arc<Hold>> {
-        let one = || hold(&Arc::default(), ThreadId::current());
+        let one = || hold(&Arc::default(), HolderId::current_thread());
         vec![one(), one(), one()]
     }
 

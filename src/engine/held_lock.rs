@@ -49,7 +49,7 @@ impl HeldLock {
     /// unlock, that one would stay beside what is left in Redis.
     pub(crate) fn check_reads_not(&self) -> Result<()> {
         let hold = &self.hold;
-        let who = (hold.thread, true);
+        let who = (hold.holder, true);
         let reader = || self.core.queue.hold_of(&hold.lock, who);
         if !hold.is_shared() && reader().is_some_and(|reader| reader.check().is_ok()) {
             let rule = "this thread also holds the read lock; unlock it before `unlock_after` of \

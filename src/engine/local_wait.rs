@@ -9,7 +9,6 @@ use super::wait::repeat_until_done;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::{Cause, Error, Result};
 use crate::local::{Claim, TicketState, Waiter, Wanted};
@@ -33,7 +32,7 @@ pub(crate) fn wait_for_claim(call: LockCall<'_>) -> Result<Option<Claim>> {
         kind: lock.kind,
         also: call.also.iter().map(|other| other.id.clone()).collect(),
     };
-    let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
+    let waiter = Waiter::new(wanted, lock.holder(), budget.unparker());
     if let claim @ Some(_) = queue.enqueue(&waiter) {
         return Ok(claim);
     }

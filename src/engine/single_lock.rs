@@ -8,7 +8,7 @@ use super::wait::Channel;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::{OwnerId, ThreadId};
+use crate::base::owner::{HolderId, OwnerId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms};
@@ -27,6 +27,8 @@ pub(crate) struct SingleLock {
     pub(crate) permits: usize,
     /// How many permits the semaphore has at least; `None` for locks.
     pub(crate) total: Option<u32>,
+    /// The guard that its next hold belongs to; `None` if that belongs to the calling thread.
+    pub(super) guard: Option<HolderId>,
 }
 
 impl SingleLock {
@@ -40,7 +42,26 @@ impl SingleLock {
             id,
             permits: 1,
             total: None,
+            guard: None,
         }
+    }
+
+    /// This lock for a hold of this guard.
+    pub(crate) fn for_guard(&self, guard: HolderId) -> Self {
+        Self {
+            guard: Some(guard),
+            ..self.clone()
+        }
+    }
+
+    /// This lock for a hold of a new guard.
+    pub(crate) fn owned(&self) -> Self {
+        self.for_guard(HolderId::new_guard())
+    }
+
+    /// Who holds or acquires the lock by this value.
+    pub(crate) fn holder(&self) -> HolderId {
+        self.guard.unwrap_or_else(HolderId::current_thread)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -87,9 +108,9 @@ impl SingleLock {
             .reporting(self.name(), long_wait)
     }
 
-    /// Takes the ticket, if this thread has no hold and the ticket is free.
+    /// Takes the ticket, if its holder has no hold and the ticket is free.
     pub(crate) fn enter_queue(&self, now: Moment) -> Entered {
-        let who = (ThreadId::current(), self.kind.is_shared);
+        let who = (self.holder(), self.kind.is_shared);
         self.core.queue.enter(&self.id, who, now)
     }
 
@@ -110,10 +131,10 @@ impl SingleLock {
         }
     }
 
-    /// The hold of this thread that it has not unlocked yet, lost or not. The caller has checked
+    /// The hold of its holder that is not unlocked yet, lost or not. The caller has checked
     /// the process.
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
-        let who = (ThreadId::current(), self.kind.is_shared);
+        let who = (self.holder(), self.kind.is_shared);
         self.core.queue.hold_of(&self.id, who)
     }
 

@@ -8,7 +8,7 @@ use super::grant::{Grant, Granted, Hold};
 use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::{OwnerId, ThreadId};
+use crate::base::owner::{HolderId, OwnerId};
 use crate::lease::{Renewals, Terms};
 use crate::protocol::{FENCED, Kind, PLAIN, READ, WRITE};
 
@@ -73,6 +73,6 @@ fn grant_of(
 }
 
 /// A new hold of `thread` on the lock `k`, with a renewed lease.
-pub(crate) fn hold(queue: &Arc<LocalQueue>, thread: ThreadId) -> Arc<Hold> {
-    grant(queue, "k", renewed(), Moment::now(), 0..0).first_hold(thread)
+pub(crate) fn hold(queue: &Arc<LocalQueue>, holder: HolderId) -> Arc<Hold> {
+    grant(queue, "k", renewed(), Moment::now(), 0..0).first_hold(holder)
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::engine::grant_request::{note_level, release_unused, reschedule_if_earlier};
 use crate::engine::held_lock::HeldLock;
@@ -82,10 +81,9 @@ pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLo
         ..
     } = lock;
     let place = (id.clone(), key.clone(), *kind);
-    let thread = ThreadId::current();
     let hold = core
         .queue
-        .begin_hold(place, granted, &core.observer, thread);
+        .begin_hold(place, granted, &core.observer, lock.holder());
     core.observer.counters.acquisitions.add(1);
     let held = lock.first_level(hold, budget);
     if kind.has_ticket {
@@ -119,6 +117,7 @@ mod tests {
     use super::*;
     use crate::base::call_budget::CallBudget;
     use crate::base::clock::Moment;
+    use crate::base::owner::HolderId;
     use crate::config::LockClientBuilder;
     use crate::error::Error;
     use crate::lease::Lease;
@@ -163,8 +162,8 @@ mod tests {
             kind: call.lock.kind,
             also: Vec::new(),
         };
-        let thread = ThreadId::numbered(u64::MAX);
-        let waiter = Waiter::new(wanted, thread, call.budget.unparker());
+        let holder = HolderId::Thread(u64::MAX);
+        let waiter = Waiter::new(wanted, holder, call.budget.unparker());
         assert!(call.lock.core.queue.enqueue(&waiter).is_none(), "it waits");
         waiter
     }
@@ -177,8 +176,8 @@ mod tests {
         let claim = lock.enter_queue(Moment::now()).claim.unwrap();
         let queue = &lock.core.queue;
         let place = (lock.id.clone(), lock.key.clone(), lock.kind);
-        let (observer, thread) = (&lock.core.observer, ThreadId::current());
-        let hold = queue.begin_hold(place, granted(call), observer, thread);
+        let (observer, holder) = (&lock.core.observer, HolderId::current_thread());
+        let hold = queue.begin_hold(place, granted(call), observer, holder);
         claim.keep(&hold);
         let other = wait_for(call);
         queue.unlock(&hold, Unlocks::Newest, Duration::ZERO);

@@ -102,6 +102,7 @@ impl Number {
             id: self.id.clone(),
             permits: 1,
             total: None,
+            guard: None,
         };
         let begun = budget.started();
         if let claim @ Some(_) = lock.enter_queue(begun).claim {

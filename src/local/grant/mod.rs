@@ -55,7 +55,7 @@ use super::loss_notifier::LossNotifier;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
-use crate::base::owner::{Liveness, OwnerId, ThreadId};
+use crate::base::owner::{HolderId, Liveness, OwnerId};
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms, drift, left_at_renewal};
 use crate::observe::{Counters, HoldCount, HoldSpan, Observer};
@@ -169,7 +169,7 @@ pub(crate) struct Granted {
 pub(crate) struct Hold {
     key: LockKey,
     pub(crate) lock: LockId,
-    pub(crate) thread: ThreadId,
+    pub(crate) holder: HolderId,
     pub(super) liveness: Liveness,
     /// The thread has taken the hold. False while a hold that was handed over is on its way to its
     /// thread. Set under the queue's mutex.

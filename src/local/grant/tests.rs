@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 fn taken(millis: u64, renewals: Renewals) -> Arc<Hold> {
     let terms = terms(millis, renewals);
-    grant(&Arc::default(), "k", terms, Moment::now(), 0..0).first_hold(ThreadId::current())
+    grant(&Arc::default(), "k", terms, Moment::now(), 0..0).first_hold(HolderId::current_thread())
 }
 
 fn reason(hold: &Hold) -> Option<LostReason> {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::{Grant, GrantState, Hold, HoldState, Usage};
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::base::owner::{Liveness, ThreadId};
+use crate::base::owner::{HolderId, Liveness};
 use crate::lease::{Renewals, Terms};
 use crate::local::lease_state::LeaseState;
 use crate::local::levels::Levels;
@@ -72,7 +72,7 @@ impl Grant {
     fn begin(
         self: &Arc<Self>,
         state: &mut GrantState,
-        (thread, liveness): (ThreadId, Liveness),
+        (holder, liveness): (HolderId, Liveness),
         since: Moment,
         lease: LeaseState,
         terms: Terms,
@@ -81,7 +81,7 @@ impl Grant {
         let hold = Arc::new(Hold {
             key: self.key.clone(),
             lock: self.lock.clone(),
-            thread,
+            holder,
             liveness,
             is_taken: AtomicBool::new(false),
             count: HoldCount::default(),
@@ -108,9 +108,9 @@ impl Grant {
     }
 
     /// Begins the first hold, for a thread with this id.
-    pub(in crate::local) fn first_hold(self: &Arc<Self>, thread: ThreadId) -> Arc<Hold> {
+    pub(in crate::local) fn first_hold(self: &Arc<Self>, holder: HolderId) -> Arc<Hold> {
         let state = &mut *self.state.lock();
-        let who = (thread, Liveness::of_this_thread());
+        let who = (holder, Liveness::of(holder));
         let (lease, since) = (state.lease, self.granted.replied);
         let hold = self.begin(state, who, since, lease, self.granted.terms);
         hold.take();
@@ -121,7 +121,7 @@ impl Grant {
     /// new hold with a token of its own. `None` if the grant was lost meanwhile.
     pub(in crate::local) fn next_hold(
         self: &Arc<Self>,
-        who: (ThreadId, Liveness),
+        who: (HolderId, Liveness),
         terms: Terms,
         now: Moment,
     ) -> Option<Arc<Hold>> {
@@ -139,7 +139,7 @@ impl Grant {
     /// long as they need. `None` if there is none.
     pub(in crate::local) fn share(
         self: &Arc<Self>,
-        who: (ThreadId, Liveness),
+        who: (HolderId, Liveness),
         terms: Terms,
         now: Moment,
     ) -> Option<Arc<Hold>> {

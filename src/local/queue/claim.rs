@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Entry, LocalQueue, LockId, Locks, Ticket, Waiter};
 use crate::base::clock::Moment;
-use crate::base::owner::{Liveness, ThreadId};
+use crate::base::owner::{HolderId, Liveness};
 use crate::lease::Terms;
 use crate::local::grant::{Grant, Hold};
 use crate::protocol::Kind;
@@ -15,7 +15,7 @@ use crate::protocol::Kind;
 pub(crate) struct Claim {
     pub(super) queue: Arc<LocalQueue>,
     pub(super) lock: LockId,
-    pub(super) thread: ThreadId,
+    pub(super) holder: HolderId,
     pub(super) is_shared: bool,
     state: ClaimState,
     /// No other thread waited for the lock when the ticket was taken, and no other client was known
@@ -57,10 +57,10 @@ pub(crate) enum CameWith {
 impl CameWith {
     /// What an idle grant is for a thread that wants a hold with these terms. It is not idle any
     /// more.
-    fn of_idle(grant: Arc<Grant>, thread: ThreadId, terms: Terms, kind: &Kind) -> Self {
+    fn of_idle(grant: Arc<Grant>, holder: HolderId, terms: Terms, kind: &Kind) -> Self {
         let now = Moment::now();
         if grant.kind == kind && grant.is_transferable(terms, now) {
-            let who = (thread, Liveness::of_this_thread());
+            let who = (holder, Liveness::of(holder));
             if let Some(hold) = grant.next_hold(who, terms, now) {
                 return Self::Idle(hold);
             }
@@ -78,13 +78,13 @@ impl Claim {
     pub(super) fn new(
         queue: &Arc<LocalQueue>,
         lock: LockId,
-        thread: ThreadId,
+        holder: HolderId,
         is_shared: bool,
     ) -> Self {
         Self {
             queue: Arc::clone(queue),
             lock,
-            thread,
+            holder,
             is_shared,
             state: match is_shared {
                 true => ClaimState::MayHaveGrant,
@@ -108,10 +108,10 @@ impl Claim {
         locks: &Locks,
         waiter: &Waiter,
     ) -> Option<Self> {
-        let Waiter { thread, wanted, .. } = waiter;
+        let Waiter { holder, wanted, .. } = waiter;
         waiter.is_assigned().then(|| {
             let is_shared = wanted.kind.is_shared;
-            let mut claim = Self::new(queue, wanted.lock.clone(), *thread, is_shared);
+            let mut claim = Self::new(queue, wanted.lock.clone(), *holder, is_shared);
             claim.is_inherited = true;
             match locks.entries.get(&wanted.lock) {
                 Some(entry) => claim.note(entry),
@@ -124,7 +124,7 @@ impl Claim {
 
     /// Notes what came with the ticket.
     pub(super) fn note(&mut self, entry: &Entry) {
-        if entry.idle.is_some() || !entry.is_requested_by(self.thread) {
+        if entry.idle.is_some() || !entry.is_requested_by(self.holder) {
             self.state = ClaimState::MayHaveGrant;
         }
         self.is_alone &= entry.waiting.is_empty() && entry.is_fresh();
@@ -151,7 +151,7 @@ impl Claim {
             }
             if self.is_shared {
                 // Shared holds keep no ticket.
-                locks.free_ticket(&self.lock, self.thread);
+                locks.free_ticket(&self.lock, self.holder);
             }
             came
         });
@@ -169,7 +169,7 @@ impl Claim {
         let Some(entry) = locks.entries.get_mut(&self.lock) else {
             return (now, 1);
         };
-        if !entry.ticket.is_of(self.thread) {
+        if !entry.ticket.is_of(self.holder) {
             return (now, 1);
         }
         let holds = entry.contenders();
@@ -206,23 +206,23 @@ impl Claim {
     /// True if another thread of the client wants the lock: it waits for the ticket, or has it.
     pub(crate) fn is_wanted_by_others(&self) -> bool {
         let locks = self.queue.0.lock();
-        locks.is_wanted_beside(&self.lock, self.thread)
+        locks.is_wanted_beside(&self.lock, self.holder)
     }
 
     /// Passes the ticket on if another thread of the client wants the lock. True if that thread has
     /// it now. Then it decides what becomes of the place of the client in the line.
     pub(crate) fn pass_on_if_wanted(&mut self) -> bool {
         self.queue.change(|locks| {
-            let (lock, thread) = (&self.lock, self.thread);
-            if !locks.is_wanted_beside(lock, thread) {
+            let (lock, holder) = (&self.lock, self.holder);
+            if !locks.is_wanted_beside(lock, holder) {
                 return false;
             }
-            locks.free_ticket(lock, thread);
+            locks.free_ticket(lock, holder);
             let entry = locks.entries.get(lock);
             let is_free = entry.is_none_or(|entry| entry.ticket.is_free());
             if is_free {
                 // A thread that wants to write waits for the readers of this client.
-                locks.give_ticket(lock, thread, Moment::now());
+                locks.give_ticket(lock, holder, Moment::now());
             }
             !is_free
         })
@@ -236,13 +236,13 @@ impl Claim {
         let (idle, handed) = self.queue.change(|locks| {
             // A hold that was handed over to this thread, which does not use it.
             let handed = locks.entries.get(&self.lock).and_then(|entry| {
-                let own = entry.hold().filter(|hold| hold.thread == self.thread);
-                own.or_else(|| entry.readers.untaken(self.thread)).cloned()
+                let own = entry.hold().filter(|hold| hold.holder == self.holder);
+                own.or_else(|| entry.readers.untaken(self.holder)).cloned()
             });
             let idle = handed
                 .as_ref()
                 .and_then(|hold| locks.pass_on_or_make_idle(hold));
-            locks.free_ticket(&self.lock, self.thread);
+            locks.free_ticket(&self.lock, self.holder);
             (idle, handed)
         });
         // This may be the last reference, so it is not dropped under the mutex.
@@ -272,8 +272,8 @@ impl Entry {
     }
 
     /// True if this thread has the ticket, and no hold yet.
-    fn is_requested_by(&self, thread: ThreadId) -> bool {
-        self.hold().is_none() && self.ticket.is_of(thread)
+    fn is_requested_by(&self, holder: HolderId) -> bool {
+        self.hold().is_none() && self.ticket.is_of(holder)
     }
 }
 
@@ -281,35 +281,35 @@ impl Locks {
     /// Records a reply to the requests with this claim, and wakes the threads that wait for one.
     pub(super) fn on_reply(&mut self, claim: &Claim) {
         if let Some(entry) = self.entries.get_mut(&claim.lock)
-            && entry.ticket.is_of(claim.thread)
+            && entry.ticket.is_of(claim.holder)
         {
             entry.ticket.unanswered_since().and_then(Option::take);
             self.effects.woken.append(&mut entry.await_reply);
         }
     }
 
-    fn has_ticket(&self, lock: &LockId, thread: ThreadId) -> bool {
+    fn has_ticket(&self, lock: &LockId, holder: HolderId) -> bool {
         let entry = self.entries.get(lock);
-        entry.is_some_and(|entry| entry.ticket.is_of(thread))
+        entry.is_some_and(|entry| entry.ticket.is_of(holder))
     }
 
-    fn is_wanted_beside(&self, lock: &LockId, thread: ThreadId) -> bool {
+    fn is_wanted_beside(&self, lock: &LockId, holder: HolderId) -> bool {
         let entry = self.entries.get(lock);
         entry.is_some_and(|entry| {
-            let is_requested = !entry.ticket.is_free() && !entry.ticket.is_of(thread);
+            let is_requested = !entry.ticket.is_free() && !entry.ticket.is_of(holder);
             is_requested || !entry.waiting.is_empty()
         })
     }
 
     /// What came with the ticket of a claim: see [`Claim::take`].
     fn take_grant(&mut self, claim: &Claim, terms: Terms, kind: &Kind) -> CameWith {
-        let (lock, thread) = (&claim.lock, claim.thread);
-        let has_ticket = self.has_ticket(lock, thread);
+        let (lock, holder) = (&claim.lock, claim.holder);
+        let has_ticket = self.has_ticket(lock, holder);
         let Some(entry) = self.entries.get_mut(lock) else {
             return CameWith::Loss;
         };
         if claim.is_shared
-            && let Some(hold) = entry.shared_hold(thread, terms, has_ticket)
+            && let Some(hold) = entry.shared_hold(holder, terms, has_ticket)
         {
             return CameWith::HandedOver(hold);
         }
@@ -321,7 +321,7 @@ impl Locks {
         }
         let idle = entry.idle.take();
         idle.map_or(CameWith::Nothing, |grant| {
-            CameWith::of_idle(grant, thread, terms, kind)
+            CameWith::of_idle(grant, holder, terms, kind)
         })
     }
 
@@ -344,15 +344,15 @@ impl Locks {
     /// Passes the ticket of a claim on after a grant that does not keep it.
     fn free_ticket_after_reply(&mut self, claim: &Claim) {
         self.on_reply(claim);
-        self.free_ticket(&claim.lock, claim.thread);
+        self.free_ticket(&claim.lock, claim.holder);
     }
 
     /// Passes on the ticket of this thread if it has no hold. The next thread inherits the time
     /// since which there has been no reply.
-    fn free_ticket(&mut self, lock: &LockId, thread: ThreadId) {
+    fn free_ticket(&mut self, lock: &LockId, holder: HolderId) {
         let mut inherited = None;
         if let Some(entry) = self.entries.get_mut(lock)
-            && entry.is_requested_by(thread)
+            && entry.is_requested_by(holder)
         {
             inherited = entry.ticket.unanswered_since().and_then(|since| *since);
             entry.ticket = Ticket::Free;

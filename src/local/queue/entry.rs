@@ -8,7 +8,7 @@ use super::Waiter;
 use super::readers::Readers;
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::base::owner::ThreadId;
+use crate::base::owner::HolderId;
 use crate::local::grant::{Grant, Hold};
 use crate::local::yields::{SLICE, Yields};
 
@@ -49,7 +49,7 @@ pub(super) enum Ticket {
     Free,
     /// This thread requests the lock.
     Requests {
-        thread: ThreadId,
+        holder: HolderId,
         /// Set while there is no reply to the requests of this thread, and of the threads that had
         /// the ticket before it: when the first of them was sent.
         unanswered_since: Option<Moment>,
@@ -64,11 +64,11 @@ impl Ticket {
         matches!(self, Self::Free)
     }
 
-    pub(super) fn is_of(&self, thread: ThreadId) -> bool {
+    pub(super) fn is_of(&self, holder: HolderId) -> bool {
         match self {
             Self::Free => false,
-            Self::Requests { thread: other, .. } => *other == thread,
-            Self::Holds(hold) => hold.thread == thread,
+            Self::Requests { holder: other, .. } => *other == holder,
+            Self::Holds(hold) => hold.holder == holder,
         }
     }
 
@@ -172,10 +172,10 @@ impl Entry {
     }
 
     /// The hold of a thread that it has not unlocked yet, lost or not.
-    pub(super) fn hold_of(&self, (thread, is_shared): (ThreadId, bool)) -> Option<&Arc<Hold>> {
-        let is_own = |hold: &&Arc<Hold>| hold.thread == thread && hold.is_shared() == is_shared;
+    pub(super) fn hold_of(&self, (holder, is_shared): (HolderId, bool)) -> Option<&Arc<Hold>> {
+        let is_own = |hold: &&Arc<Hold>| hold.holder == holder && hold.is_shared() == is_shared;
         let current = match is_shared {
-            true => self.readers.of(thread),
+            true => self.readers.of(holder),
             false => self.hold().filter(is_own),
         };
         current.or_else(|| self.lost.iter().find(is_own))

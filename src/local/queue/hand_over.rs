@@ -189,7 +189,7 @@ impl Locks {
             Some(hold) => Ticket::Holds(hold),
             // The grant was lost a moment ago.
             None => Ticket::Requests {
-                thread: waiter.thread,
+                holder: waiter.holder,
                 unanswered_since: None,
             },
         };

@@ -43,7 +43,7 @@ use super::grant::{Grant, GrantQueue, Granted, Hold, Losses};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
-use crate::base::owner::ThreadId;
+use crate::base::owner::HolderId;
 use crate::base::process::PerProcess;
 use crate::error::LostReason;
 use crate::observe::Observer;
@@ -123,12 +123,12 @@ impl LocalQueue {
     pub(crate) fn enter(
         self: &Arc<Self>,
         lock: &LockId,
-        (thread, is_shared): (ThreadId, bool),
+        (holder, is_shared): (HolderId, bool),
         now: Moment,
     ) -> Entered {
         let mut locks = self.0.lock();
         let entry = locks.entries.get(lock);
-        let own = entry.and_then(|entry| entry.hold_of((thread, is_shared)).cloned());
+        let own = entry.and_then(|entry| entry.hold_of((holder, is_shared)).cloned());
         if own.is_some() {
             return Entered {
                 own,
@@ -136,15 +136,15 @@ impl LocalQueue {
                 claim: None,
             };
         }
-        let other = entry.and_then(|entry| entry.hold_of((thread, !is_shared)).cloned());
-        let claim = || Claim::new(self, lock.clone(), thread, is_shared);
+        let other = entry.and_then(|entry| entry.hold_of((holder, !is_shared)).cloned());
+        let claim = || Claim::new(self, lock.clone(), holder, is_shared);
         let claim = if other.is_some() && is_shared {
             // It uses the ticket of the exclusive hold.
             Some(claim().kept())
         } else if entry.is_none_or(|entry| entry.is_open_to(is_shared)) {
             let mut claim = claim();
             claim.is_alone = true;
-            claim.note(locks.give_ticket(lock, thread, now));
+            claim.note(locks.give_ticket(lock, holder, now));
             Some(claim)
         } else {
             None
@@ -158,14 +158,14 @@ impl LocalQueue {
         lock: (LockId, LockKey, &'static Kind),
         granted: Granted,
         observer: &Arc<Observer>,
-        thread: ThreadId,
+        holder: HolderId,
     ) -> Arc<Hold> {
         let queue = Arc::downgrade(self);
-        Grant::new(lock, granted, queue, Arc::clone(observer)).first_hold(thread)
+        Grant::new(lock, granted, queue, Arc::clone(observer)).first_hold(holder)
     }
 
     /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.
-    pub(crate) fn hold_of(&self, lock: &LockId, who: (ThreadId, bool)) -> Option<Arc<Hold>> {
+    pub(crate) fn hold_of(&self, lock: &LockId, who: (HolderId, bool)) -> Option<Arc<Hold>> {
         let locks = self.0.lock();
         locks.entries.get(lock)?.hold_of(who).cloned()
     }
@@ -210,11 +210,11 @@ impl LocalQueue {
 
 impl Locks {
     /// Gives a free ticket to a thread.
-    fn give_ticket(&mut self, lock: &LockId, thread: ThreadId, since: Moment) -> &Entry {
+    fn give_ticket(&mut self, lock: &LockId, holder: HolderId, since: Moment) -> &Entry {
         let entry = self.entries.entry(lock.clone()).or_default();
         let unanswered_since = Some(since);
         entry.ticket = Ticket::Requests {
-            thread,
+            holder,
             unanswered_since,
         };
         entry
@@ -228,7 +228,7 @@ impl Locks {
                 continue;
             }
             let since = unanswered_since.unwrap_or_else(Moment::now);
-            self.give_ticket(lock, waiter.thread, since);
+            self.give_ticket(lock, waiter.holder, since);
             self.assign(waiter);
         }
         self.forget_unused(lock);

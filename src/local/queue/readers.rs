@@ -12,7 +12,7 @@ use foldhash::HashMap;
 
 use super::{Entry, LockId, Locks, Waiter};
 use crate::base::clock::Moment;
-use crate::base::owner::{Liveness, ThreadId};
+use crate::base::owner::{HolderId, Liveness};
 use crate::lease::Terms;
 use crate::local::grant::{Grant, Hold};
 
@@ -23,42 +23,42 @@ const JOINED: Duration = Duration::from_millis(50);
 /// The shared holds of the threads of one client.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
-    by_thread: HashMap<ThreadId, Arc<Hold>>,
+    by_holder: HashMap<HolderId, Arc<Hold>>,
     /// The newest grant whose lease is renewed.
     newest: Option<Arc<Grant>>,
 }
 
 impl Readers {
     pub(super) fn is_empty(&self) -> bool {
-        self.by_thread.is_empty()
+        self.by_holder.is_empty()
     }
 
     pub(super) fn holds(&self) -> impl ExactSizeIterator<Item = &Arc<Hold>> {
-        self.by_thread.values()
+        self.by_holder.values()
     }
 
-    pub(super) fn of(&self, thread: ThreadId) -> Option<&Arc<Hold>> {
-        self.by_thread.get(&thread)
+    pub(super) fn of(&self, holder: HolderId) -> Option<&Arc<Hold>> {
+        self.by_holder.get(&holder)
     }
 
     /// The hold of a thread that does not know of it yet.
-    pub(super) fn untaken(&self, thread: ThreadId) -> Option<&Arc<Hold>> {
-        self.of(thread).filter(|hold| !hold.is_taken())
+    pub(super) fn untaken(&self, holder: HolderId) -> Option<&Arc<Hold>> {
+        self.of(holder).filter(|hold| !hold.is_taken())
     }
 
     pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
-        let own = self.of(hold.thread);
+        let own = self.of(hold.holder);
         own.is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 
     /// True if this is the only hold.
     pub(super) fn is_only(&self, hold: &Arc<Hold>) -> bool {
-        self.has(hold) && self.by_thread.len() == 1
+        self.has(hold) && self.by_holder.len() == 1
     }
 
     /// Adds the first hold on a grant.
     pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
-        self.by_thread.insert(hold.thread, Arc::clone(hold));
+        self.by_holder.insert(hold.holder, Arc::clone(hold));
         if hold.grant().is_renewed() {
             self.newest = Some(hold.grant());
         }
@@ -66,21 +66,21 @@ impl Readers {
 
     pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
         let is_known = self.has(hold);
-        let removed = is_known.then(|| self.by_thread.remove(&hold.thread));
-        self.newest.take_if(|_| self.by_thread.is_empty());
+        let removed = is_known.then(|| self.by_holder.remove(&hold.holder));
+        self.newest.take_if(|_| self.by_holder.is_empty());
         removed.flatten()
     }
 
     /// Lets a thread join the newest grant, if it may be joined with these terms.
-    fn join(&mut self, who: (ThreadId, Liveness), terms: Terms) -> Option<Arc<Hold>> {
+    fn join(&mut self, who: (HolderId, Liveness), terms: Terms) -> Option<Arc<Hold>> {
         let grant = self.newest.as_ref()?;
         let now = Moment::now();
         if now >= grant.granted.replied.after(JOINED) {
             return None;
         }
-        let thread = who.0;
+        let holder = who.0;
         let hold = grant.share(who, terms, now)?;
-        self.by_thread.insert(thread, Arc::clone(&hold));
+        self.by_holder.insert(holder, Arc::clone(&hold));
         Some(hold)
     }
 }
@@ -90,13 +90,13 @@ impl Entry {
     /// the ticket.
     pub(super) fn shared_hold(
         &mut self,
-        thread: ThreadId,
+        holder: HolderId,
         terms: Terms,
         has_ticket: bool,
     ) -> Option<Arc<Hold>> {
-        let given = self.readers.untaken(thread).cloned();
+        let given = self.readers.untaken(holder).cloned();
         given.or_else(|| {
-            let who = (thread, Liveness::of_this_thread());
+            let who = (holder, Liveness::of(holder));
             has_ticket.then(|| self.readers.join(who, terms)).flatten()
         })
     }

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 const NO_LINGER: Duration = Duration::ZERO;
 
-fn thread(number: u64) -> ThreadId {
-    ThreadId::numbered(number)
+fn thread(number: u64) -> HolderId {
+    HolderId::Thread(number)
 }
 
 fn queue() -> Arc<LocalQueue> {

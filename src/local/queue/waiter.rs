@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::LockId;
-use crate::base::owner::{Liveness, ThreadId};
+use crate::base::owner::{HolderId, Liveness};
 use crate::base::parker::Unparker;
 use crate::lease::Terms;
 use crate::protocol::Kind;
@@ -12,7 +12,7 @@ use crate::protocol::Kind;
 /// A thread that waits for the ticket of a lock.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    pub(super) thread: ThreadId,
+    pub(super) holder: HolderId,
     liveness: Liveness,
     pub(super) wanted: Wanted,
     unparker: Unparker,
@@ -32,18 +32,18 @@ pub(crate) struct Wanted {
 
 impl Waiter {
     /// The calling thread, which has this id. The queue wakes it by `unparker`.
-    pub(crate) fn new(wanted: Wanted, thread: ThreadId, unparker: &Unparker) -> Arc<Self> {
+    pub(crate) fn new(wanted: Wanted, holder: HolderId, unparker: &Unparker) -> Arc<Self> {
         Arc::new(Self {
-            thread,
-            liveness: Liveness::of_this_thread(),
+            holder,
+            liveness: Liveness::of(holder),
             wanted,
             unparker: unparker.clone(),
             is_assigned: AtomicBool::new(false),
         })
     }
 
-    pub(super) fn who(&self) -> (ThreadId, Liveness) {
-        (self.thread, self.liveness.clone())
+    pub(super) fn who(&self) -> (HolderId, Liveness) {
+        (self.holder, self.liveness.clone())
     }
 
     pub(super) fn assign(&self) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Claim, LocalQueue, LockId, Ticket, Waiter};
 use crate::base::clock::Moment;
-use crate::base::owner::ThreadId;
+use crate::base::owner::HolderId;
 
 /// The ticket of a lock, as a thread sees it that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl LocalQueue {
 
     /// A claim without a ticket, for one request.
     pub(crate) fn claim_without_ticket(self: &Arc<Self>, lock: &LockId) -> Claim {
-        Claim::new(self, lock.clone(), ThreadId::current(), false).kept()
+        Claim::new(self, lock.clone(), HolderId::current_thread(), false).kept()
     }
 
     /// Waits behind the other threads. The queue wakes the thread when it has the ticket. Returns
