@@ -262,8 +262,8 @@ pub use lease::Lease;
 pub use leasehold_macros::locked;
 pub use lock::{
     Condition, CountDownLatch, FairLock, FencedGuard, FencedLock, LeasedSemaphore, Lock, LockGuard,
-    MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, RunError, Semaphore,
-    SemaphoreGuard, WriteLock,
+    MultiLock, OwnedGuard, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, RunError,
+    Semaphore, SemaphoreGuard, WriteLock,
 };
 #[cfg(feature = "macros")]
 #[doc(hidden)]

@@ -61,6 +61,13 @@ impl Held {
         self.levels().iter().map(|level| &level.core)
     }
 
+    /// True if it belongs to a guard and to no thread.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.levels()
+            .iter()
+            .any(|level| level.hold.holder.is_guard())
+    }
+
     pub(crate) fn is_of_this_process(&self) -> bool {
         are_of_this_process(self.cores())
     }
@@ -123,6 +130,14 @@ impl Held {
                 )
             }
         }
+    }
+
+    /// Releases an owned hold without a request of this thread. The watchdogs send what is needed.
+    pub(crate) fn release_dropped(&self) -> Result<()> {
+        // The first lock last: when it is handed over, the others are free for the same thread.
+        let levels = self.levels().iter().rev();
+        let results = levels.map(HeldLock::release_dropped);
+        combine(results.collect::<Vec<_>>().into_iter(), self.count_needed())
     }
 
     /// A channel that gets one message when the lock is lost. `quorum` is kept for that.

@@ -94,4 +94,9 @@ impl HeldLock {
         let level = Unlocks::Level(self.level);
         Release::begin(&self.core, &self.hold, level, self.core.linger).run(budget)
     }
+
+    /// Releases the level of an owned hold without a request of this thread.
+    pub(crate) fn release_dropped(&self) -> Result<()> {
+        Release::of_dropped(&self.core, &self.hold)
+    }
 }

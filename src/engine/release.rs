@@ -42,9 +42,13 @@ impl<'a> Release<'a> {
         unlocks: Unlocks,
         linger: Duration,
     ) -> Self {
+        Self::of(core, hold, || core.queue.unlock(hold, unlocks, linger))
+    }
+
+    fn of(core: &'a Arc<Core>, hold: &'a Arc<Hold>, unlock: impl FnOnce() -> Unlocked) -> Self {
         // Before the grant ends here, because from then on only this thread releases it.
         let call = core.watchdog.delay_shutdown();
-        let unlocked = core.queue.unlock(hold, unlocks, linger);
+        let unlocked = unlock();
         tell_watchdog(core, hold, unlocked);
         Self {
             core,
@@ -52,6 +56,18 @@ impl<'a> Release<'a> {
             unlocked,
             _call: call,
         }
+    }
+
+    /// Unlocks an owned hold whose guard was dropped. Sends no request: what Redis has to release,
+    /// the watchdog releases.
+    pub(crate) fn of_dropped(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
+        let release = Release::of(core, hold, || core.queue.unlock_dropped(hold, core.linger));
+        if let Some(call) = release.call() {
+            let grant = hold.grant();
+            let (key, ends) = (grant.key().clone(), grant.lease_ends());
+            core.watchdog.release_orphan(key, call, ends);
+        }
+        release.end(None).report()
     }
 
     /// Sends the release if one is needed, and ends. `budget` is made only then.
@@ -194,8 +210,9 @@ fn without_release(
             };
             (Err(hold.lost_error(reason)), report)
         }
-        // Each release of a last level has a reply or an error.
-        Unlocked::Inner | Unlocked::Last => (Ok(()), Report::Nothing),
+        Unlocked::Inner => (Ok(()), Report::Nothing),
+        // The watchdog releases it.
+        Unlocked::Last => (Ok(()), Report::Ended("unconfirmed")),
         Unlocked::HandedOver => (Ok(()), Report::Ended("handed_over")),
         Unlocked::Idle => (Ok(()), Report::Ended("kept")),
         Unlocked::Shared => (Ok(()), Report::Ended("released")),

@@ -2,7 +2,8 @@
 //!
 //! Redis gives a *grant* to a client. Threads of the client have *holds* on it, one after another:
 //! a thread that unlocks can hand the grant over to the next one. A hold has *levels*, one for each
-//! acquire. A thread needs the *ticket* of a lock to request it from Redis, and keeps the ticket
+//! acquire. A hold belongs to its *holder*: a thread, or an owned guard, for which the threads that
+//! use it act. A thread needs the *ticket* of a lock to request it from Redis, and keeps the ticket
 //! while it holds the lock.
 //!
 //! A lock has at most one ticket for each client. A hold ends once, as released or as lost; only a

@@ -72,7 +72,7 @@ fn grant_of(
     Grant::new(parts, granted, queue, Arc::default())
 }
 
-/// A new hold of `thread` on the lock `k`, with a renewed lease.
+/// A new hold of `holder` on the lock `k`, with a renewed lease.
 pub(crate) fn hold(queue: &Arc<LocalQueue>, holder: HolderId) -> Arc<Hold> {
     grant(queue, "k", renewed(), Moment::now(), 0..0).first_hold(holder)
 }

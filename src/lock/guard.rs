@@ -157,13 +157,10 @@ impl LockGuard {
         for level in held.levels() {
             level.hold.guard(level.level);
         }
-        let token = match &held {
-            Held::One(level) => level.hold.token(),
-            Held::Several { .. } => None,
-        };
+        let core = GuardCore::new(name, held);
         Self {
-            token,
-            core: GuardCore::new(name, held),
+            token: core.token(),
+            core,
             _thread: PhantomData,
         }
     }

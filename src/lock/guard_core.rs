@@ -13,7 +13,8 @@ use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
 use crate::observe::tell;
 
-/// One level of a lock, or a permit. Dropping it releases it, and logs an error.
+/// One level of a lock, or a permit. Dropping it releases it, and logs an error. The drop of an
+/// owned hold leaves the request to the watchdog.
 pub(super) struct GuardCore {
     name: Arc<str>,
     held: Held,
@@ -34,6 +35,14 @@ impl GuardCore {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The fencing token; `None` of a lock without tokens, and of several locks.
+    pub(super) fn token(&self) -> Option<u64> {
+        match &self.held {
+            Held::One(level) => level.hold.token(),
+            Held::Several { .. } => None,
+        }
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -133,7 +142,11 @@ impl Drop for GuardCore {
         if self.is_released || !self.held.is_of_this_process() {
             return;
         }
-        if let Err(error) = self.release_within(Core::budget_for_a_reply) {
+        let released = match self.held.is_owned() {
+            true => self.held.release_dropped(),
+            false => self.release_within(Core::budget_for_a_reply),
+        };
+        if let Err(error) = released {
             tell(move || {
                 tracing::warn!(%error, "a guard was dropped, but what it holds was not released");
             });

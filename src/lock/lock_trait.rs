@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::LockGuard;
 use super::run::{RunError, run_under};
+use super::{LockGuard, OwnedGuard};
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::error::{Error, Result};
@@ -275,6 +275,39 @@ pub trait Lock: fmt::Debug + Send + Sync {
         let is_held = self.try_lock_interruptibly(wait, lease, interrupt)?;
         is_held.then(|| with_guard(self, lease)).transpose()
     }
+
+    /// Acquires the lock with `lease` for a guard that belongs to no thread, and waits while
+    /// another owner holds it. The guard can be sent to other threads: see [`OwnedGuard`].
+    ///
+    /// The guard is another owner than each thread. So a thread that holds the lock and calls this
+    /// waits for itself: unlock first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock`](Self::lock).
+    fn acquire_owned(&self, lease: Lease) -> Result<OwnedGuard>;
+
+    /// Acquires the lock with `lease` for a guard that belongs to no thread, if it becomes free
+    /// within `wait`; `None` if another owner holds it then, such as the calling thread. See
+    /// [`OwnedGuard`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock).
+    #[must_use = "None means that the lock is not held"]
+    fn try_acquire_owned(&self, wait: Duration, lease: Lease) -> Result<Option<OwnedGuard>>;
+
+    /// Acquires the lock with `lease` for a guard that belongs to no thread, and waits while
+    /// another owner holds it, until `interrupt` is raised. See [`OwnedGuard`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock_interruptibly`](Self::lock_interruptibly).
+    fn acquire_owned_interruptibly(
+        &self,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<OwnedGuard>;
 
     /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks.
     /// [`ReentrantLock::run`](crate::ReentrantLock::run) has the details. Not for `dyn Lock`.

@@ -3,10 +3,10 @@
 
 pub(super) use std::time::Duration;
 
-pub(super) use super::LockGuard;
 pub(super) use super::debug::show_handle;
 pub(super) use super::forward::forward;
 pub(super) use super::run::{RunError, run_methods, run_under};
+pub(super) use super::{LockGuard, OwnedGuard};
 pub(super) use crate::base::interrupt::Interrupt;
 pub(super) use crate::composite::Composite;
 pub(super) use crate::engine::SingleLock;
@@ -208,6 +208,49 @@ macro_rules! lock_by_handle {
                 Ok(held.map(|held| $guard::of(self.0.shared_name(), held)))
             }
 
+            /// Acquires the lock with `lease` for a guard that belongs to no thread, and waits
+            /// while another owner holds it. The calling thread is another owner, too.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn acquire_owned(&self, lease: Lease) -> Result<OwnedGuard> {
+                let lock = self.0.owned();
+                let held = without_limit(|| lock.lock_within(None, lease, None))?;
+                Ok(OwnedGuard::of(lock.shared_name(), held))
+            }
+
+            /// As [`acquire_owned`](Self::acquire_owned), but waits at most this long; `None` if
+            /// another owner holds the lock then.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            #[must_use = "None means that the lock is not held"]
+            pub fn try_acquire_owned(
+                &self,
+                wait: Duration,
+                lease: Lease,
+            ) -> Result<Option<OwnedGuard>> {
+                let held = self.0.owned().lock_within(Some(wait), lease, None)?;
+                Ok(held.map(|held| OwnedGuard::of(self.0.shared_name(), held)))
+            }
+
+            /// As [`acquire_owned`](Self::acquire_owned), but waits until `interrupt` is raised.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
+            pub fn acquire_owned_interruptibly(
+                &self,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<OwnedGuard> {
+                let lock = self.0.owned();
+                let held = without_limit(|| lock.lock_within(None, lease, Some(interrupt)))?;
+                Ok(OwnedGuard::of(lock.shared_name(), held))
+            }
+
             /// Returns true if this thread holds the lock, as far as this process knows. No
             /// I/O.
             #[must_use]
@@ -258,6 +301,17 @@ macro_rules! lock_by_handle {
                     interrupt: &Interrupt
                 ) -> Result<bool>;
                 fn unlock(&self) -> Result<()>;
+                fn acquire_owned(&self, lease: Lease) -> Result<OwnedGuard>;
+                fn try_acquire_owned(
+                    &self,
+                    wait: Duration,
+                    lease: Lease
+                ) -> Result<Option<OwnedGuard>>;
+                fn acquire_owned_interruptibly(
+                    &self,
+                    lease: Lease,
+                    interrupt: &Interrupt
+                ) -> Result<OwnedGuard>;
                 fn hold_count(&self) -> u32;
                 fn is_locked(&self) -> Result<bool>;
                 fn remaining(&self) -> Result<Option<Duration>>;

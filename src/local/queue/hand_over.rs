@@ -25,6 +25,26 @@ impl LocalQueue {
     /// Removes these levels of a hold. Its grant may then be idle for the time that the client
     /// lingers.
     pub(crate) fn unlock(&self, hold: &Arc<Hold>, unlocks: Unlocks, linger: Duration) -> Unlocked {
+        self.unlock_or_idle(hold, unlocks, |locks, now| locks.linger(hold, linger, now))
+    }
+
+    /// Removes the level of an owned hold whose guard was dropped. If no thread gets the grant, it
+    /// is idle until the watchdog releases it, which it does at once.
+    pub(crate) fn unlock_dropped(&self, hold: &Arc<Hold>, linger: Duration) -> Unlocked {
+        let level = Unlocks::Level(Hold::FIRST_LEVEL);
+        self.unlock_or_idle(hold, level, |locks, now| {
+            locks.linger(hold, linger, now) || locks.make_idle(hold, Moment::ZERO)
+        })
+    }
+
+    /// Removes these levels of a hold. Without a level, its grant goes to the next thread, or is
+    /// idle if `make_idle` makes it so, or has to be released in Redis.
+    fn unlock_or_idle(
+        &self,
+        hold: &Arc<Hold>,
+        unlocks: Unlocks,
+        make_idle: impl FnOnce(&mut Locks, Moment) -> bool,
+    ) -> Unlocked {
         let now = Moment::now();
         // Ends a hold whose lease has run out, even if Redis still has the lock.
         let _ = hold.check_at(now);
@@ -32,10 +52,15 @@ impl LocalQueue {
             let mut unlocked = hold.pop(unlocks);
             if unlocked == Unlocked::Last {
                 locks.hand_over(hold);
-                unlocked = locks.follow(hold, |locks| locks.linger(hold, linger, now));
+                unlocked = locks.follow(hold, |locks| make_idle(locks, now));
             }
-            if unlocked == Unlocked::Last {
-                hold.grant().end();
+            match unlocked {
+                // A thread may wait that the grant does not suit.
+                Unlocked::Idle => locks.pass_on(&hold.lock, None),
+                Unlocked::Last => {
+                    hold.grant().end();
+                }
+                _ => {}
             }
             unlocked
         })

@@ -59,7 +59,8 @@ impl Readers {
     /// Adds the first hold on a grant.
     pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
         self.by_holder.insert(hold.holder, Arc::clone(hold));
-        if hold.grant().is_renewed() {
+        // An owned hold has its grant for itself.
+        if hold.grant().is_renewed() && !hold.holder.is_guard() {
             self.newest = Some(hold.grant());
         }
     }
@@ -71,11 +72,12 @@ impl Readers {
         removed.flatten()
     }
 
-    /// Lets a thread join the newest grant, if it may be joined with these terms.
+    /// Lets a thread join the newest grant, if it may be joined with these terms. An owned hold
+    /// never does.
     fn join(&mut self, who: (HolderId, Liveness), terms: Terms) -> Option<Arc<Hold>> {
         let grant = self.newest.as_ref()?;
         let now = Moment::now();
-        if now >= grant.granted.replied.after(JOINED) {
+        if who.0.is_guard() || now >= grant.granted.replied.after(JOINED) {
             return None;
         }
         let holder = who.0;

@@ -3,6 +3,7 @@
 mod hand_over;
 mod idle;
 mod lost;
+mod owned;
 mod permits;
 mod readers;
 mod sharing;
@@ -21,8 +22,14 @@ use std::time::Duration;
 
 const NO_LINGER: Duration = Duration::ZERO;
 
+/// From this number on, a holder is an owned guard.
+const GUARDS: u64 = 1_000_000;
+
 fn thread(number: u64) -> HolderId {
-    HolderId::Thread(number)
+    match number < GUARDS {
+        true => HolderId::Thread(number),
+        false => HolderId::Guard(number),
+    }
 }
 
 fn queue() -> Arc<LocalQueue> {

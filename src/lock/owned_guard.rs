@@ -1,0 +1,100 @@
+//! The guard of a lock that belongs to no thread.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::forward::forward;
+use super::guard_core::GuardCore;
+use super::guard_methods::{guard_methods, unlock_methods};
+use crate::base::subscription::Subscription;
+use crate::composite::Held;
+use crate::error::{LostReason, Result};
+
+/// A lock that this guard holds, whichever thread has the guard. Made by
+/// [`acquire_owned`](crate::Lock::acquire_owned) and its kin. Dropping the guard unlocks.
+///
+/// The hold belongs to the guard and to no thread: the guard can be sent to another thread, kept in
+/// a value that outlives the thread, or held across an `.await`. Each thread can check, extend and
+/// unlock it. The end of the thread that acquired it does not end its renewals.
+///
+/// * **It is not reentrant.** Each other acquire of the lock waits, also in the thread that made
+///   the guard: [`lock`](crate::Lock::lock) in that thread waits until the guard is dropped. A
+///   thread that holds the lock and calls `acquire_owned` waits for itself.
+/// * For [`is_held_by_current_thread`](crate::Lock::is_held_by_current_thread) and
+///   [`unlock`](crate::Lock::unlock), no thread holds it.
+/// * Readers have a hold of their own in Redis each, and do not share one with the threads of their
+///   client.
+///
+/// **A guard can exist although its lock is lost.** Redis can lose the key, and a process can be
+/// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
+/// happen twice, or receive from [`lost`](Self::lost).
+///
+/// # Drop
+///
+/// Dropping the guard does not wait for Redis, so it may be dropped in asynchronous code. Its
+/// renewals end at once. If no thread of the client waits for the lock, a thread of the client
+/// sends the release, and repeats it until Redis replies or the lease has ended. A warning is
+/// logged if the lock was lost. [`unlock`](Self::unlock) waits, and returns the result.
+///
+/// If the guard is the last value of its client, its drop also ends the client, which waits for the
+/// release, for at most two command timeouts. A clone of the client in the application prevents
+/// that. A guard that is forgotten ([`std::mem::forget`]) keeps the lock, and a renewed lease is
+/// renewed until the process ends.
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use leasehold::{Lease, LockClient};
+///
+/// let client = LockClient::connect(url)?;
+/// let lock = client.reentrant_lock("order:pay");
+/// let guard = lock.acquire_owned(Lease::RENEWED)?;
+/// assert!(lock.try_acquire_now()?.is_none());
+/// let worker = std::thread::spawn(move || {
+///     guard.check()?;
+///     println!("paying under {}", guard.name());
+///     guard.unlock()
+/// });
+/// worker.join().unwrap()?;
+/// assert!(!lock.is_locked()?);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping a guard unlocks: keep it in a variable with a name, such as `_guard`, \
+              because `let _ =` drops it at once"]
+pub struct OwnedGuard {
+    core: GuardCore,
+    token: Option<u64>,
+}
+
+impl OwnedGuard {
+    /// The guard of a lock that was acquired for a guard.
+    pub(super) fn of(name: Arc<str>, held: impl Into<Held>) -> Self {
+        let core = GuardCore::new(name, held.into());
+        Self {
+            token: core.token(),
+            core,
+        }
+    }
+
+    /// Returns the fencing token of the hold; `None` if the lock is not a
+    /// [`FencedLock`](crate::FencedLock). No I/O.
+    ///
+    /// [`FencedGuard::fencing_token`](crate::FencedGuard::fencing_token) has the details.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.token
+    }
+}
+
+guard_methods!(OwnedGuard);
+unlock_methods!(OwnedGuard, core);
+
+impl fmt::Debug for OwnedGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.token.as_ref().map(|token| ("token", token as _));
+        self.core.show(f, "OwnedGuard", token)
+    }
+}
