@@ -33,6 +33,7 @@
 //! | [`try_acquire(wait, lease)`] | at most `wait` | a guard, or `None` |
 //! | [`try_acquire_for(wait)`] | at most `wait` | the same, with a renewed lease |
 //! | [`try_acquire_now`] | no: one attempt | a guard, or `None` |
+//! | [`acquire_owned(lease)`] | until the lock is free | an [`OwnedGuard`], for any thread |
 //! | [`run(lease, work)`] | until the lock is free | the result of `work`, or a [`RunError`] |
 //! | [`lock`], [`try_lock(wait, lease)`] | as above | no guard: the caller must call [`unlock`] |
 //! | [`#[locked]`](macro@locked) on a function | as its argument `wait` says | its result |
@@ -77,6 +78,7 @@
 //! [`try_acquire_for(wait)`]: Lock::try_acquire_for
 //! [`try_acquire_now`]: Lock::try_acquire_now
 //! [`acquire_interruptibly`]: Lock::acquire_interruptibly
+//! [`acquire_owned(lease)`]: Lock::acquire_owned
 //! [`lock`]: Lock::lock
 //! [`try_lock(wait, lease)`]: Lock::try_lock
 //! [`unlock`]: Lock::unlock
@@ -85,7 +87,8 @@
 //!
 //! The OS thread that acquires a lock owns it. The owner can acquire it again; its last unlock
 //! frees the lock. Code that moves work between threads, such as a work-stealing pool or an async
-//! handler, needs [care](guide::which_lock#mistakes).
+//! handler, needs [care](guide::which_lock#mistakes). An [`OwnedGuard`] owns its lock itself: it
+//! can be sent to other threads, and is not reentrant.
 //!
 //! If another owner holds the lock, that is a result (`false` or `None`) and not an error, except
 //! for a function with `#[locked]`: [`Error::HeldByAnother`].

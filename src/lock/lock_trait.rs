@@ -18,7 +18,8 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 ///
 /// The owner of a lock is one OS thread together with one [`LockClient`](crate::LockClient) and its
 /// clones: only this thread can use and unlock the lock, and only through this client. The same
-/// thread with another client is another owner.
+/// thread with another client is another owner. An [`OwnedGuard`] is an owner of its own, which any
+/// thread can use.
 ///
 /// The locks are reentrant: a thread that holds the lock can acquire it again, and each acquire
 /// adds a level. The lock is free when the thread has unlocked all levels. The levels are counted

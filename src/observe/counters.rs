@@ -87,10 +87,12 @@ counters! {
         => "Locks that a thread got from another thread of its client, without a request.",
     /// Nested acquires: the thread already held the lock.
     reentries = "leasehold_reentries_total" [] => "Nested acquires.",
-    /// Locks released in Redis by the unlock of a thread. Locks that were handed over, and those
-    /// that the watchdog releases in the background, do not count.
+    /// Locks released in Redis by the unlock of a thread, or after the drop of an
+    /// [`OwnedGuard`](crate::OwnedGuard) or the end of
+    /// [`linger`](crate::LockClientBuilder::linger). Locks that were handed over, and releases that
+    /// the watchdog repeats, do not count.
     releases = "leasehold_releases_total" []
-        => "Locks released in Redis by the unlock of a thread.",
+        => "Locks released in Redis by an unlock or the drop of a guard.",
     /// Calls that did not acquire a lock or permits because others had them until the wait ended,
     /// also if the wait was zero.
     acquires_timed_out = "leasehold_failed_acquires_total" [("reason", "timeout")]

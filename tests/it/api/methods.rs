@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, FencedGuard, Interrupt, Lease, LockGuard, RedLock, ReentrantLock, Result};
+use leasehold::{
+    Error, FencedGuard, Interrupt, Lease, LockGuard, OwnedGuard, RedLock, ReentrantLock, Result,
+};
 
 use crate::support::server::Server;
 use crate::support::{assert_matches, client, on_another_thread};
@@ -28,6 +30,23 @@ macro_rules! uses_every_method {
             assert!(lock.is_held_by_current_thread() && lock.hold_count() == 5);
             for _ in 0..5 {
                 lock.unlock().unwrap();
+            }
+
+            let owned: [fn(&$lock, Lease) -> OwnedGuard; 3] = [
+                |lock, lease| lock.acquire_owned(lease).unwrap(),
+                |lock, lease| {
+                    let guard = lock.try_acquire_owned(Duration::ZERO, lease);
+                    guard.unwrap().expect("it is free")
+                },
+                |lock, lease| {
+                    lock.acquire_owned_interruptibly(lease, &Interrupt::new())
+                        .unwrap()
+                },
+            ];
+            for acquire in owned {
+                let guard = acquire(lock, lease);
+                assert!(guard.name() == name && lock.hold_count() == 0);
+                on_another_thread(|| guard.unlock().unwrap());
             }
 
             let guards: [$guard; 7] = [
@@ -105,6 +124,22 @@ mod of_another_crate {
 
         fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
             self.0.try_acquire(wait, lease)
+        }
+
+        fn acquire_owned(&self, lease: Lease) -> Result<OwnedGuard> {
+            self.0.acquire_owned(lease)
+        }
+
+        fn try_acquire_owned(&self, wait: Duration, lease: Lease) -> Result<Option<OwnedGuard>> {
+            self.0.try_acquire_owned(wait, lease)
+        }
+
+        fn acquire_owned_interruptibly(
+            &self,
+            lease: Lease,
+            interrupt: &Interrupt,
+        ) -> Result<OwnedGuard> {
+            self.0.acquire_owned_interruptibly(lease, interrupt)
         }
 
         fn hold_count(&self) -> u32 {

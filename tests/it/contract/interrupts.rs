@@ -8,7 +8,7 @@ use crate::support::prelude::*;
 type Take = fn(&dyn Lock, &Interrupt) -> Result<()>;
 
 /// Each way to wait that an interrupt ends.
-const WAYS: [Take; 3] = [
+const WAYS: [Take; 4] = [
     |lock, interrupt| lock.lock_interruptibly(Lease::RENEWED, interrupt),
     |lock, interrupt| {
         let taken = lock.try_lock_interruptibly(SOON.get() * 3, Lease::RENEWED, interrupt);
@@ -17,6 +17,10 @@ const WAYS: [Take; 3] = [
     |lock, interrupt| {
         let guard = lock.try_acquire_interruptibly(Duration::MAX, Lease::RENEWED, interrupt);
         guard.map(|guard| assert!(guard.is_none()))
+    },
+    |lock, interrupt| {
+        let guard = lock.acquire_owned_interruptibly(Lease::RENEWED, interrupt);
+        guard.map(drop)
     },
 ];
 

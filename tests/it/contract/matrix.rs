@@ -78,7 +78,12 @@ macro_rules! group {
     } };
     (refusal $stage:tt) => { tests! { $stage refusal:
         a_key_of_another_type_is_not_changed a_lease_outside_its_bounds_is_refused
-
+    } };
+    (owned $stage:tt) => { tests! { $stage owned:
+        every_thread_can_use_an_owned_guard (a_guard_and_a_thread_exclude_each_other)
+        [a_dropped_guard_is_released_in_the_background]
+        ([a_waiter_gets_the_lock_of_a_dropped_guard]) the_loss_of_an_owned_hold_is_reported
+        (an_owned_lock_can_be_kept_in_redis_after_its_unlock)
     } };
 }
 
@@ -113,20 +118,20 @@ macro_rules! test {
 macro_rules! combination {
     ($name:ident: protocol $subject:ident in $environment:ident) => {
         combination! { $name: whole $subject in $environment, exclusion reentrancy waiting expiry
-            renewal hand_over loss interrupts operator refusal }
+            renewal hand_over loss interrupts operator refusal owned }
     };
     ($name:ident: $extent:ident READ in $environment:ident) => {
         combination! { $name: $extent READ in $environment, exclusion reentrancy expiry renewal
-            nesting loss guards interrupts operator refusal }
+            nesting loss guards interrupts operator refusal owned }
     };
     // The scenarios of `operator` use one client, which knows only one of the servers.
     ($name:ident: $extent:ident RED in $environment:ident) => {
         combination! { $name: $extent RED in $environment, exclusion reentrancy waiting expiry
-            renewal nesting hand_over loss guards interrupts refusal }
+            renewal nesting hand_over loss guards interrupts refusal owned }
     };
     ($name:ident: $extent:ident $subject:ident in $environment:ident) => {
         combination! { $name: $extent $subject in $environment, exclusion reentrancy waiting expiry
-            renewal nesting hand_over loss guards interrupts operator refusal }
+            renewal nesting hand_over loss guards interrupts operator refusal owned }
     };
     ($name:ident: $extent:ident $subject:ident in $environment:ident, $($group:ident)+) => {
         mod $name {

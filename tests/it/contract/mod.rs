@@ -16,6 +16,7 @@ mod kinds;
 mod loss;
 mod nesting;
 mod operator;
+mod owned;
 mod redis_key;
 mod reentrancy;
 mod refusal;

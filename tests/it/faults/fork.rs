@@ -69,6 +69,8 @@ struct Held {
     /// Held twice, without a guard.
     unguarded: ReentrantLock,
     by_guards: [LockGuard; 4],
+    /// One is dropped in the child.
+    owned: [OwnedGuard; 2],
     free: ReentrantLock,
 }
 
@@ -84,13 +86,19 @@ impl Held {
             unguarded,
             by_guards: ["unlocked", "unlocked_after", "dropped", "kept"]
                 .map(|what| lock(what).acquire().expect("it is free")),
+            owned: ["owned", "owned, dropped"].map(|what| {
+                let guard = lock(what).acquire_owned(Lease::RENEWED);
+                guard.expect("it is free")
+            }),
             free: lock("free"),
             client,
         }
     }
 
     fn is_held(&self) -> bool {
-        self.unguarded.hold_count() == 2 && self.by_guards.iter().all(|guard| guard.check().is_ok())
+        let guards = self.by_guards.iter().map(LockGuard::check);
+        let mut guards = guards.chain(self.owned.iter().map(OwnedGuard::check));
+        self.unguarded.hold_count() == 2 && guards.all(|check| check.is_ok())
     }
 
     /// In the child: no lock is held.
@@ -104,6 +112,10 @@ impl Held {
             assert_eq!(guard.remaining(), Duration::ZERO);
             assert!(format!("{guard:?}").contains("NotHeld"), "{guard:?}");
             is_refused("extend", || guard.extend(SOON.get()));
+            is_refused("confirm", || guard.confirm());
+        }
+        for guard in &self.owned {
+            is_refused("check", || guard.check());
             is_refused("confirm", || guard.confirm());
         }
         for _ in 0..3 {
@@ -151,6 +163,9 @@ impl Held {
         for guard in self.by_guards {
             guard.unlock().expect("it is held");
         }
+        for guard in self.owned {
+            guard.unlock().expect("it is held");
+        }
     }
 
     /// In the child: dropping the parent's guards and handles does nothing, and does not hang.
@@ -159,12 +174,16 @@ impl Held {
             client,
             unguarded,
             by_guards: [unlocked, unlocked_after, dropped, kept],
+            owned: [owned, owned_dropped],
             free,
             ..
         } = self;
         is_refused("unlock", || unlocked.unlock());
         is_refused("unlock_after", || unlocked_after.unlock_after(SOON.get()));
-        within(SLIP.get(), "the drop of a guard", || drop(dropped));
+        is_refused("unlock", || owned.unlock());
+        within(SLIP.get(), "the drop of a guard", || {
+            drop((dropped, owned_dropped));
+        });
         within(SLIP.get(), "the drop of the last handle", || {
             drop((client, unguarded, free, kept));
         });
@@ -216,7 +235,15 @@ pub fn fork_a_holder(arguments: &[&str]) {
 /// In the parent of the role.
 fn assert_unaffected(server: &Server, start: impl FnOnce(&[&str]) -> Process) {
     let prefix = unique("fork");
-    let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
+    let names = [
+        "unguarded",
+        "unlocked",
+        "dropped",
+        "kept",
+        "owned",
+        "owned, dropped",
+    ];
+    let names = names.map(|what| format!("{prefix}:{what}"));
     let holders = || {
         let names = names.each_ref();
         names.map(|name| in_redis::holders(server, name))

@@ -18,6 +18,7 @@ pub mod killed;
 mod kinds;
 mod lost_replies;
 mod lying;
+mod owned;
 pub mod paused;
 pub mod proxied_server;
 mod pubsub;

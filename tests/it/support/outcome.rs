@@ -84,6 +84,16 @@ pub fn every_acquire(lock: &dyn Lock, lease: Lease) -> Vec<Called> {
             "acquire_interruptibly",
             lock.acquire_interruptibly(lease, &interrupt).map(drop),
         ),
+        ("acquire_owned", lock.acquire_owned(lease).map(drop)),
+        (
+            "try_acquire_owned",
+            lock.try_acquire_owned(SOON.get(), lease).map(drop),
+        ),
+        (
+            "acquire_owned_interruptibly",
+            lock.acquire_owned_interruptibly(lease, &interrupt)
+                .map(drop),
+        ),
     ]
 }
 

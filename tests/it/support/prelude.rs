@@ -9,7 +9,8 @@ pub use std::time::{Duration, Instant};
 pub use crossbeam_channel::{Receiver, bounded, unbounded};
 pub use leasehold::{
     Error, Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockClientBuilder, LockEvent,
-    LockGuard, LostReason, PermitGuard, ReadWriteLock, RedLock, ReentrantLock, Subscription,
+    LockGuard, LostReason, OwnedGuard, PermitGuard, ReadWriteLock, RedLock, ReentrantLock,
+    Subscription,
 };
 pub use redis::Connection;
 
