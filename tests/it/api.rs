@@ -10,8 +10,8 @@ use leasehold::testing::{Fault, FaultProxy, Gate, InMemoryRedis};
 use leasehold::{
     Condition, CountDownLatch, Credentials, CurrentLock, Error, FairLock, FencedGuard, FencedLock,
     Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard,
-    LockStatus, MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore,
-    SemaphoreGuard, Stats, WriteLock,
+    LockStatus, MultiLock, OwnedGuard, PermitGuard, ReadLock, ReadWriteLock, RedLock,
+    ReentrantLock, Semaphore, SemaphoreGuard, Stats, WriteLock,
 };
 
 /// Every public name. A change here is a change of the public API.
@@ -38,6 +38,7 @@ const PUBLIC: &[&str] = &[
     "LockStatus",
     "LostReason",
     "MultiLock",
+    "OwnedGuard",
     "Permission",
     "PermitGuard",
     "ReadLock",
@@ -141,8 +142,8 @@ fn public_types_are_send_and_sync() {
     all! { shared:
         LockClient, LockClientBuilder, ReentrantLock, FencedLock, MultiLock, RedLock, FairLock,
         ReadWriteLock, ReadLock, WriteLock, Semaphore, LeasedSemaphore, CountDownLatch, Condition,
-        PermitGuard, SemaphoreGuard, Box<dyn Lock>, Interrupt, Error, LockEvent, FaultProxy, Gate,
-        InMemoryRedis,
+        OwnedGuard, PermitGuard, SemaphoreGuard, Box<dyn Lock>, Interrupt, Error, LockEvent,
+        FaultProxy, Gate, InMemoryRedis,
         Credentials
     }
     all! { cloned:

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::{
     FairLock, FencedGuard, FencedLock, Interrupt, Lease, LeasedSemaphore, Lock, LockClient,
-    LockGuard, PermitGuard, ReadLock, ReentrantLock, Result, Semaphore, WriteLock,
+    LockGuard, OwnedGuard, PermitGuard, ReadLock, ReentrantLock, Result, Semaphore, WriteLock,
 };
 
 use crate::event_log::is_refused_log_in;
@@ -26,6 +26,7 @@ pub enum TestedLock {
 
 pub enum HoldStyle {
     Guard(LockGuard),
+    Owned(OwnedGuard),
     Fenced(FencedGuard),
     Permit(PermitGuard),
     Permits(Semaphore, u32),
@@ -61,6 +62,14 @@ impl TestedLock {
                 semaphore.acquire(access.permits())?;
                 Ok(HoldStyle::Permits(semaphore.clone(), access.permits()))
             }
+        }
+    }
+
+    /// A guard that belongs to no thread.
+    pub fn acquire_owned(&self, access: Access, lease: Lease) -> Result<HoldStyle> {
+        match self.lock(access) {
+            Some(lock) => lock.acquire_owned(lease).map(HoldStyle::Owned),
+            None => self.acquire(access),
         }
     }
 
@@ -169,6 +178,7 @@ impl HoldStyle {
     pub fn is_valid(&self, lock: &TestedLock) -> bool {
         match self {
             Self::Guard(guard) => guard.check().is_ok(),
+            Self::Owned(guard) => guard.check().is_ok(),
             Self::Fenced(guard) => guard.check().is_ok(),
             Self::Permit(guard) => guard.check().is_ok(),
             // They have no lease, so no process loses them.
@@ -184,6 +194,7 @@ impl HoldStyle {
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Fenced(guard) => Some(guard.fencing_token()),
+            Self::Owned(guard) => guard.fencing_token(),
             Self::Guard(_) | Self::Permit(_) | Self::Permits(..) | Self::Manual(_) => None,
         }
     }
@@ -192,9 +203,15 @@ impl HoldStyle {
         !matches!(self, Self::Manual(_) | Self::Permits(..))
     }
 
+    /// True if its thread can acquire the lock again within the hold.
+    pub fn nests(&self) -> bool {
+        !matches!(self, Self::Owned(_))
+    }
+
     pub fn extend(&self, by: Duration) -> Result<()> {
         match self {
             Self::Guard(guard) => guard.extend(by),
+            Self::Owned(guard) => guard.extend(by),
             Self::Fenced(guard) => guard.extend(by),
             Self::Permit(guard) => guard.extend(by),
             Self::Permits(..) | Self::Manual(_) => Ok(()),
@@ -204,6 +221,7 @@ impl HoldStyle {
     pub fn unlock(self, lock: &TestedLock) -> Result<()> {
         match self {
             Self::Guard(guard) => guard.unlock(),
+            Self::Owned(guard) => guard.unlock(),
             Self::Fenced(guard) => guard.unlock(),
             Self::Permit(guard) => guard.release(),
             // After a refusal, the program has to repeat it.

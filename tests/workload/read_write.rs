@@ -14,7 +14,7 @@ impl WorkerThread<'_> {
     pub fn downgrade(&mut self, hold: Hold, style: HoldStyle) -> (Hold, HoldStyle) {
         let is_write = self.args.kind_of(hold.at.lock) == Kind::ReadWrite
             && hold.at.access == Access::Exclusive;
-        if !is_write || self.random.bool() {
+        if !is_write || !style.nests() || self.random.bool() {
             return (hold, style);
         }
         let at = Target {

@@ -120,6 +120,7 @@ impl<'a> WorkerThread<'a> {
         match self.random.u8(0..10) {
             _ if self.args.wants_too_many => self.try_acquire(at, hold),
             0..2 => self.lock(at, hold),
+            2 if hold.is_none() => self.acquire_owned(at),
             2..4 => self.acquire(at, hold),
             4..6 => self.try_lock(at, hold),
             6..8 => self.try_acquire(at, hold),
@@ -146,6 +147,14 @@ impl<'a> WorkerThread<'a> {
         let call = self.event_log.asks(at, budget, "acquire".into());
         let result = self.tested(at).acquire(at.access);
         self.log_result(call, hold, result.map(Some), false)
+    }
+
+    fn acquire_owned(&mut self, at: Target) -> Option<(u64, HoldStyle)> {
+        let lease = self.lease();
+        let what = format!("acquire_owned {lease:?}");
+        let call = self.event_log.asks(at, None, what);
+        let result = self.tested(at).acquire_owned(at.access, lease);
+        self.log_result(call, None, result.map(Some), false)
     }
 
     fn try_lock(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
@@ -226,6 +235,7 @@ impl<'a> WorkerThread<'a> {
     /// Checks the hold repeatedly, and sometimes nests or extends it.
     pub(crate) fn work(&mut self, hold: Hold, style: &HoldStyle) {
         let until = clock::now() + nanos(self.hold_time(hold.depth));
+        let nests = style.nests() && self.tested(hold.at).nests();
         loop {
             let now = clock::now();
             if !style.is_valid(self.tested(hold.at)) {
@@ -236,7 +246,7 @@ impl<'a> WorkerThread<'a> {
                 return;
             }
             match self.random.u8(..) {
-                0..16 if hold.depth < MAX_DEPTH && self.tested(hold.at).nests() => self.nest(hold),
+                0..16 if hold.depth < MAX_DEPTH && nests => self.nest(hold),
                 16..20 => self.extend(hold, style),
                 20..24 => self.look(hold.at),
                 _ => self.idle(Duration::from_millis(3)),
@@ -283,7 +293,9 @@ impl<'a> WorkerThread<'a> {
 
     pub(crate) fn release(&mut self, hold: Hold, style: HoldStyle) {
         let drops = style.has_guard() && self.random.u8(..) < 64;
-        let (budget, what) = if drops {
+        let (budget, what) = if drops && !style.nests() {
+            (GRACE, "drop")
+        } else if drops {
             (self.budget_for_a_reply(), "drop")
         } else {
             let repeated = match style {

@@ -156,14 +156,16 @@ impl Grant {
         Some(self.begin(state, who, now, lease?, terms))
     }
 
-    /// True if another thread can have the grant with these terms without a request.
+    /// True if another thread can have the grant with these terms without a request. Not if its
+    /// idle time is over: then it is about to be released, and other clients may wait for that.
     pub(in crate::local) fn is_transferable(&self, terms: Terms, now: Moment) -> bool {
         let state = self.state.lock();
         let has_token = !self.kind.has_tokens || !state.tokens.is_empty();
         let is_whole = has_token && state.kept_in_redis.is_none();
         let ends_in_time = state.lease_ends <= now.after(terms.length());
         let suits = state.lease.suits(terms, now);
-        state.is_unused() && is_whole && ends_in_time && suits
+        let is_over = matches!(state.usage, Usage::Idle(until) if until <= now);
+        state.is_unused() && !is_over && is_whole && ends_in_time && suits
     }
 
     /// True if it may be handed over at `now`: for as many turns as it has, or else until `longest`

@@ -28,8 +28,8 @@ impl LocalQueue {
         self.unlock_or_idle(hold, unlocks, |locks, now| locks.linger(hold, linger, now))
     }
 
-    /// Removes the level of an owned hold whose guard was dropped. If no thread gets the grant, it
-    /// is idle until the watchdog releases it, which it does at once.
+    /// Removes the level of an owned hold whose guard was dropped. If no thread waits for the
+    /// grant, the watchdog releases it at once, or a thread that wants the lock before that.
     pub(crate) fn unlock_dropped(&self, hold: &Arc<Hold>, linger: Duration) -> Unlocked {
         let level = Unlocks::Level(Hold::FIRST_LEVEL);
         self.unlock_or_idle(hold, level, |locks, now| {

@@ -90,7 +90,10 @@ impl Names<'_> {
             let depth = MAX_DEPTH;
             let hold = Hold { at, call, depth };
             self.thread.work(hold, &style);
-            self.several(Some(hold));
+            // In the thread of an owned guard, the call for several names would wait for the guard.
+            if style.nests() {
+                self.several(Some(hold));
+            }
             self.thread.release(hold, style);
         }
     }

@@ -19,6 +19,10 @@ fn a_thread_and_a_guard_exclude_each_other() {
         assert!(entered.own.is_none() && entered.claim.is_none(), "{number}");
     }
     assert_eq!(drop_guard(&queue, &owned), Unlocked::Idle);
+    assert!(matches!(
+        owned.grant().next_step(Moment::now()),
+        Step::Release(_)
+    ));
     let threads = held(&queue, "k", 1, 0, 0);
     assert!(enter(&queue, "k", FIRST).claim.is_none());
     unlock(&queue, &threads, NO_LINGER);
@@ -35,6 +39,20 @@ fn the_watchdog_releases_what_a_dropped_guard_held_at_once() {
     assert!(matches!(grant.next_step(Moment::now()), Step::Release(_)));
     assert!(queue.is_empty());
     assert_eq!(drop_guard(&queue, &owned), Unlocked::NotHeld);
+}
+
+/// Other clients may wait for the lock.
+#[test]
+fn a_thread_that_comes_after_the_drop_releases_the_lock_before_it_requests_it() {
+    let queue = queue();
+    let owned = held(&queue, "k", FIRST, 0, 0);
+    assert_eq!(drop_guard(&queue, &owned), Unlocked::Idle);
+    let came = claim(&queue, "k", 1).take(renewed(), &PLAIN);
+    assert!(matches!(came, CameWith::Unsuited(_)), "{came:?}");
+    assert!(matches!(
+        owned.grant().next_step(Moment::now()),
+        Step::Forget
+    ));
 }
 
 #[test]
