@@ -22,8 +22,11 @@ fn the_drop_does_not_wait_for_redis() {
     let name = unique("owned");
     let guard = owned(&client, &name);
     let gate = proxied.hold_back_once("release");
+    let second = owned(&client, &unique("owned"));
     within(SLIP.get(), "the drop", || drop(guard));
     eventually("the release to be sent", || gate.held() == 1);
+    // Also while the watchdog waits for a reply.
+    within(SLIP.get(), "the drop", || drop(second));
     assert!(!in_redis::is_free(&proxied.server, &name));
     gate.open();
     eventually("it to be free", || {
