@@ -16,7 +16,8 @@ use crate::local::{Entered, Hold, LockId, Unlocks};
 use crate::observe::long_wait;
 use crate::protocol::Kind;
 
-/// A lock of one name at one client. Locks of several names or servers are made of these.
+/// A lock of one name at one client, and what a call wants of it. Locks of several names or servers
+/// are made of these.
 #[derive(Clone, Debug)]
 pub(crate) struct SingleLock {
     pub(crate) core: Arc<Core>,
@@ -28,7 +29,7 @@ pub(crate) struct SingleLock {
     /// How many permits the semaphore has at least; `None` for locks.
     pub(crate) total: Option<u32>,
     /// The guard that its next hold belongs to; `None` if that belongs to the calling thread.
-    pub(super) guard: Option<HolderId>,
+    pub(crate) guard: Option<HolderId>,
 }
 
 impl SingleLock {
