@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::error::{Cause, Error, Result, TimeLimit};
 use crate::local::{LocalQueue, LockId};
 use crate::observe::{self, Observer, Reporter};
-use crate::protocol::{LOCKS, PERMITS};
+use crate::protocol::{KeyPositions, LOCKS, PERMITS};
 use crate::request::RedisClient;
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
@@ -56,6 +56,8 @@ pub(crate) struct Core {
     /// may have one.
     pub(crate) logged_no_line: AtomicBool,
     pub(crate) lanes: RequestLanes,
+    /// Which words of the commands of queries are keys.
+    pub(crate) key_positions: KeyPositions,
     pub(crate) observer: Arc<Observer>,
     _provider: Option<ProviderThread>,
     /// Dropped last, because the other threads report until they end.
@@ -128,6 +130,7 @@ impl Core {
             queue,
             logged_no_line: AtomicBool::new(false),
             lanes: RequestLanes::default(),
+            key_positions: KeyPositions::default(),
             observer,
             _provider: provider,
             _reporter: reporter,

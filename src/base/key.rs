@@ -92,7 +92,7 @@ impl LockKey {
                 _ => name.into(),
             },
             channel: family.channel(&key).into(),
-            slot: slot(&key),
+            slot: slot(key.as_bytes()),
             key,
             family,
         }))
@@ -115,7 +115,7 @@ impl LockKey {
     /// Fails if key, channel and token are not in the same slot. By Redisson's rule this happens
     /// for names such as `a}b`, `a{b` and `{}x`.
     pub(crate) fn check_one_slot(&self) -> Result<()> {
-        if slot(&self.0.channel) == self.0.slot {
+        if slot(self.0.channel.as_bytes()) == self.0.slot {
             return Ok(());
         }
         let rule = "in a cluster, braces in a name must enclose a text, as in \"{order}:pay\", and \
@@ -232,12 +232,14 @@ fn braces(key: &str) -> [&'static str; 2] {
 
 /// The slot of a key. Only its hash tag counts, if it has one.
 /// <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
-fn slot(key: &str) -> u16 {
-    let tag = key.split_once('{').and_then(|(_, rest)| {
-        let (tag, _) = rest.split_once('}')?;
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    let place = |text: &[u8], mark| text.iter().position(|&byte| byte == mark);
+    let tag = place(key, b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        let tag = &rest[..place(rest, b'}')?];
         (!tag.is_empty()).then_some(tag)
     });
-    crc16(tag.unwrap_or(key).as_bytes()) % SLOTS
+    crc16(tag.unwrap_or(key)) % SLOTS
 }
 
 /// CRC-16/XMODEM.
@@ -323,9 +325,9 @@ mod tests {
             ("{user1000}.following", 3_443),
             ("foo{}{bar}", 8_363),
         ] {
-            assert_eq!(slot(key), expected, "{key}");
+            assert_eq!(slot(key.as_bytes()), expected, "{key}");
         }
-        assert_eq!(slot("a}b"), 7_866);
+        assert_eq!(slot(b"a}b"), 7_866);
     }
 
     #[test]
@@ -333,7 +335,7 @@ mod tests {
         for name in ["order:pay", "{order}:pay", "x{order}", "größe"] {
             let key = LockKey::new("", name);
             assert!(key.check_one_slot().is_ok(), "{name}");
-            assert_eq!(slot(&key.last_token_key()), key.slot(), "{name}");
+            assert_eq!(slot(key.last_token_key().as_bytes()), key.slot(), "{name}");
         }
         for name in ["a}b", "a{b", "{}x"] {
             assert!(LockKey::new("", name).check_one_slot().is_err(), "{name}");

@@ -8,6 +8,7 @@
 //! | `held` | what a call has acquired, of one lock or of several: checks, extends, releases |
 //! | `needed` | how many locks are needed; requests about several locks, and their results |
 //! | `grouped` | requests about several grants: those of one client and slot share a request |
+//! | `query` | commands that are executed only while all locks are held |
 //! | `levels` | the levels of a thread that holds some of the locks already |
 //! | `quorum` | several holds that count as one while enough of them are held |
 //! | `several` | acquires all of several names |
@@ -21,6 +22,7 @@ mod held;
 mod levels;
 mod majority;
 mod needed;
+mod query;
 mod quorum;
 mod seats;
 mod several;

@@ -14,6 +14,7 @@
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
 //! | `condition` | waits on a condition of a lock, and notifications |
 //! | `release` | unlocks one level |
+//! | `query` | in a cluster, the keys of commands that are executed only while a lock is held |
 //! | `inspect` | reads and changes the state of a lock in Redis, whichever owner holds it |
 //! | `number/` | kinds without a holder: semaphores and latches |
 //! | `wait` | the loop of every call that waits, and its sleeps: listens, polls |
@@ -28,6 +29,7 @@ mod line;
 mod local_wait;
 mod lock_call;
 mod number;
+mod query;
 mod release;
 mod single_lock;
 mod wait;
@@ -40,6 +42,7 @@ pub(crate) use inspect::{force_unlock, inspect};
 pub(crate) use local_wait::{give_up, no_reply, wait_for_claim};
 pub(crate) use lock_call::LockCall;
 pub(crate) use number::Number;
+pub(crate) use query::keys_of;
 pub(crate) use release::{Ended, Release};
 pub(crate) use single_lock::SingleLock;
 pub(crate) use wait::{Channel, Wait, repeat_until_done};

@@ -45,7 +45,7 @@ pub enum Hint {
     /// The server has as many clients as its `maxclients` allows.
     RaiseMaxClients,
     /// The request has more than 3,999 arguments, which some servers refuse. Acquire fewer names
-    /// together: at most 3,980.
+    /// together, at most 3,980, or send a query with fewer commands.
     FewerNames,
 }
 
@@ -147,7 +147,7 @@ impl fmt::Display for Hint {
             }
             Self::FewerNames => {
                 "some servers refuse a request with more than 3,999 arguments; acquire at most \
-                 3,980 names together"
+                 3,980 names together, or send a query with fewer commands"
             }
         };
         f.write_str(text)

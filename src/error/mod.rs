@@ -180,6 +180,27 @@ pub enum Error {
         is_change: bool,
     },
 
+    /// A [`query`](crate::LockGuard::query) was executed, or it is not known whether it was. After
+    /// all other errors of a query, none of its commands was or will be executed.
+    ///
+    /// Do not repeat the query, because its commands may have an effect twice. If it is not known
+    /// whether they were executed, read what they write by another query under the same lock: after
+    /// that, Redis does not execute them any more.
+    #[error("{}{}", text::about(.lock), text::query(.node, .cause, *.executed))]
+    Query {
+        /// The name of the lock.
+        lock: String,
+        /// The node to which the request was sent.
+        node: String,
+        /// Why a command failed, or why its reply does not fit the type: a `redis::RedisError`. Or
+        /// the failure after which there was no clear reply.
+        cause: SharedCause,
+        /// True if Redis has executed the commands. Those that failed had no effect, the others had
+        /// theirs. False if there was no clear reply: Redis may have executed them, or may execute
+        /// them later, but not after the lock is released or lost.
+        executed: bool,
+    },
+
     /// The lock was granted, but fewer replicas confirmed it in time than
     /// [`min_replicas`](crate::LockClientBuilder::min_replicas) requires. So it was released. Check
     /// the replicas, then acquire it again; or require fewer, or give them more time.

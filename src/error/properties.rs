@@ -13,6 +13,7 @@ impl Error {
     /// | [`TooFewReplicas`](Self::TooFewReplicas) | yes | the replicas may reply again |
     /// | [`NoThread`](Self::NoThread) | yes | other threads may end |
     /// | [`NotReleased`](Self::NotReleased) | no | the work was done, and the lock ends by itself |
+    /// | [`Query`](Self::Query) | no | its commands may have been executed |
     /// | [`NotHeld`](Self::NotHeld) | no | the thread has to acquire the lock |
     /// | [`Lost`](Self::Lost) | no | the thread has to unlock it, and to repeat its work |
     /// | [`Redis`](Self::Redis) | no | the cause stays: memory, a permission, a password (2) |
@@ -63,6 +64,7 @@ impl Error {
             | Self::NoThread { .. } => true,
             Self::NotHeld { .. }
             | Self::NotReleased { .. }
+            | Self::Query { .. }
             | Self::Lost { .. }
             | Self::Forked { .. }
             | Self::ShutDown { .. }
@@ -99,6 +101,7 @@ impl Error {
             | Self::HeldByAnother { lock, .. }
             | Self::Unavailable { lock, .. }
             | Self::NotReleased { lock, .. }
+            | Self::Query { lock, .. }
             | Self::TooFewReplicas { lock, .. }
             | Self::Forked { lock }
             | Self::ShutDown { lock }

@@ -21,6 +21,12 @@ fn all() -> Vec<Error> {
             retried: true,
             is_change: false,
         },
+        Error::Query {
+            lock: lock(),
+            node: node(),
+            cause: cause(),
+            executed: false,
+        },
         Error::NoThread {
             cause: Cause::from("no thread for order:pay").into(),
         },

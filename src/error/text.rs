@@ -72,6 +72,21 @@ pub(super) fn not_released(
     }
 }
 
+/// The text of [`Error::Query`](super::Error::Query), after the name.
+pub(super) fn query(node: &str, cause: &SharedCause, executed: bool) -> String {
+    match executed {
+        true => format!(
+            "Redis at {node} executed the query, but not all of it succeeded, or its replies do \
+             not fit the type ({cause}); do not repeat it: the other commands had their effect"
+        ),
+        false => format!(
+            "Redis at {node} sent no clear reply to the query in time ({cause}); do not repeat it: \
+             Redis may have executed it, or may until the lock is released; read what it writes by \
+             another query"
+        ),
+    }
+}
+
 /// Who has a lock, by its owner id in Redis. The owner may be a client that has unlocked the lock
 /// and keeps it for a while.
 pub(super) fn owner(owner: Option<&str>) -> String {

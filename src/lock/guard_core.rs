@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use redis::{ConnectionLike, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, Value};
+
 use super::debug::{Short, state_of};
 use crate::base::call_budget::CallBudget;
 use crate::base::subscription::Subscription;
@@ -12,6 +14,7 @@ use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
 use crate::observe::tell;
+use crate::protocol::commands;
 
 /// One level of a lock, or a permit. Dropping it releases it, and logs an error. The drop of an
 /// owned hold leaves the request to the watchdog.
@@ -83,6 +86,14 @@ impl GuardCore {
         self.held.extend(millis, &budget)
     }
 
+    pub(super) fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> Result<T> {
+        let commands = commands(pipeline).map_err(|error| error.concerning(self.name()))?;
+        let budget = self.held.budget(Core::budget_for_a_reply);
+        let mut replies = Replies(self.held.query(&commands, &budget)?);
+        let value = pipeline.query(&mut replies);
+        value.map_err(|error| self.held.query_error(Arc::new(error), true))
+    }
+
     pub(super) fn unlock(mut self) -> Result<()> {
         self.release_within(Core::budget_to_unlock)
     }
@@ -151,5 +162,43 @@ impl Drop for GuardCore {
                 tracing::warn!(%error, "a guard was dropped, but what it holds was not released");
             });
         }
+    }
+}
+
+/// The replies of the commands of a pipeline, which reads them as from a connection.
+struct Replies(Vec<Value>);
+
+impl ConnectionLike for Replies {
+    fn req_packed_command(&mut self, _: &[u8]) -> RedisResult<Value> {
+        Err(RedisError::from((
+            ErrorKind::Client,
+            "one reply, not those of a pipeline",
+        )))
+    }
+
+    fn req_packed_commands(
+        &mut self,
+        _: &[u8],
+        skipped: usize,
+        _: usize,
+    ) -> RedisResult<Vec<Value>> {
+        let replies = std::mem::take(&mut self.0);
+        // The reply to EXEC follows skipped ones.
+        Ok(match skipped {
+            0 => replies,
+            _ => vec![Value::Array(replies)],
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+
+    fn check_connection(&mut self) -> bool {
+        true
+    }
+
+    fn is_open(&self) -> bool {
+        true
     }
 }

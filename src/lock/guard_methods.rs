@@ -109,6 +109,60 @@ macro_rules! guard_methods {
                 ///   client's.
                 pub fn confirm(&self) -> Result<()>;
             }
+
+            /// Executes these commands in Redis if, and only if, this guard still has its hold, and
+            /// returns their replies as [`Pipeline::query`](crate::admin::redis::Pipeline::query)
+            /// does. One script checks the hold and executes them, so a write by `query` is never
+            /// late, whatever was paused before: if Redis keeps the keys
+            /// ([limits](crate#limits)), no other holder has had the lock meanwhile.
+            ///
+            /// * No other command is executed between them. A command that fails does not end or
+            ///   undo the others, as with EXEC; `atomic` changes nothing.
+            /// * They are sent once, and have one command timeout. They are never repeated without a
+            ///   clear reply. If it is not known whether they were executed, they may still be until
+            ///   the lock is released, but not after a later query of this hold. Threads that share
+            ///   the hold of a read lock release it together.
+            /// * At most 256 commands, and 8 MB. Commands that scripts may not call, that wait
+            ///   (`BLPOP`), that call scripts (`EVAL`) or that change the connection (`SELECT`) are
+            ///   refused. While they run, Redis serves no other client, as with every script.
+            /// * In a cluster, all keys must be in the slot of the lock, as `{order:42}:state` is in
+            ///   that of the lock `order:42`.
+            /// * A guard of several locks needs names of one client, and in a cluster of one slot. A
+            ///   [`RedLock`](crate::RedLock) has no query.
+            /// * Lua changes some replies: of an integer above 2^53 only the first digits are exact.
+            ///
+            /// ```
+            /// # fn main() -> leasehold::Result<()> {
+            /// # let server = redis_test::server::RedisServer::new();
+            /// # let url = &format!("redis://{}", server.addr);
+            /// use leasehold::LockClient;
+            /// use leasehold::admin::redis;
+            ///
+            /// let client = LockClient::connect(url)?;
+            /// let guard = client.reentrant_lock("order:42").acquire()?;
+            /// let mut pipe = redis::pipe();
+            /// pipe.set("{order:42}:state", "paid").ignore().incr("{order:42}:version", 1);
+            /// let (version,): (u64,) = guard.query(&pipe)?;
+            /// assert_eq!(version, 1);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// * [`Error::Lost`](crate::Error::Lost) if the hold is lost.
+            /// * [`Error::Query`](crate::Error::Query) if a command failed, if its reply does not
+            ///   fit `T`, or if there was no clear reply. After all other errors, none of the
+            ///   commands was or will be executed.
+            /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout in which
+            ///   they could not be sent, [`Error::Redis`](crate::Error::Redis) if Redis refused all
+            ///   of them.
+            /// * [`Error::Config`](crate::Error::Config) beyond the limits above.
+            /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+            ///   client's.
+            pub fn query<T: redis::FromRedisValue>(&self, pipeline: &redis::Pipeline) -> Result<T> {
+                self.core.query(pipeline)
+            }
         }
     };
 }

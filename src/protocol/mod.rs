@@ -11,9 +11,12 @@
 //! | `condition` | the condition of a lock |
 //! | `permits` | the permits of a leased semaphore |
 //! | `number` | kinds without a holder: semaphores and latches |
+//! | `query` | commands that are executed only while locks are held |
+//! | `commands` | the limits of these commands, and which of their words are keys |
 //! | `message` | the messages that scripts publish, and the places at which they arrive |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
+mod commands;
 mod condition;
 mod fair;
 mod fenced;
@@ -22,6 +25,7 @@ pub(crate) mod message;
 mod number;
 mod permits;
 mod plain;
+mod query;
 mod read_write;
 mod reply;
 #[cfg(test)]
@@ -32,6 +36,7 @@ use std::sync::Arc;
 
 use redis::{RedisResult, Value};
 
+pub(crate) use commands::{Command, KeyPositions, commands};
 pub(crate) use condition::{ConditionKeys, EndedPlace, Intent, Notified, ended};
 pub(crate) use fair::FAIR;
 pub(crate) use fenced::FENCED;
@@ -41,6 +46,7 @@ pub(crate) use permits::{
     PERMITS, PermitsChange, change_permits, count_permits, permits_changed, permits_counted,
 };
 pub(crate) use plain::PLAIN;
+pub(crate) use query::{Queried, QueryReply, query};
 pub(crate) use read_write::{READ, WRITE};
 pub use reply::LockStatus;
 pub(crate) use reply::{

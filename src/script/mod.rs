@@ -77,6 +77,7 @@ scripts! {
     PERMIT_RENEW = "permit_renew",
     PERMIT_TOTAL = "permit_total",
     PERMIT_COUNT = "permit_count",
+    QUERY = "query",
 }
 
 /// How a release is published.
@@ -165,10 +166,15 @@ impl Call {
 
     /// Adds a key. All keys are added before the arguments.
     #[inline]
-    pub(crate) fn key(mut self, key: &str) -> Self {
+    pub(crate) fn key(self, key: &str) -> Self {
+        self.key_in_bytes(key.as_bytes())
+    }
+
+    #[inline]
+    pub(crate) fn key_in_bytes(mut self, key: &[u8]) -> Self {
         debug_assert_eq!(self.args, 0, "a key after an argument");
         self.keys += 1;
-        pack(&mut self.packed, key.as_bytes());
+        pack(&mut self.packed, key);
         self.args_at = self.packed.len();
         self
     }

@@ -39,7 +39,7 @@ pub(crate) enum RetryAction {
 }
 
 /// The code of a refusal of Redis, words in it, and the action. The first that applies counts.
-const REPLIES: [(&str, &str, RetryAction); 39] = [
+const REPLIES: [(&str, &str, RetryAction); 41] = [
     ("NOSCRIPT", "", RetryAction::SendSource),
     ("MOVED", "", RetryAction::Redirect),
     ("ASK", "", RetryAction::Redirect),
@@ -88,6 +88,9 @@ const REPLIES: [(&str, &str, RetryAction); 39] = [
     ("ERR", "db index", RetryAction::Fail),
     ("ERR", "not allowed", RetryAction::Fail),
     ("ERR", "cluster support disabled", RetryAction::Fail),
+    // Of COMMAND GETKEYS.
+    ("ERR", "no key arguments", RetryAction::Fail),
+    ("ERR", "specified for command", RetryAction::Fail),
     // The text of servers before Redis 6, of servers without a password, and of proxies.
     ("ERR", "password", RetryAction::Fail),
     // Of Envoy.

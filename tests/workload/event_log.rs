@@ -102,6 +102,9 @@ impl<'a> EventLog<'a> {
             Error::Lost { .. } => "lost",
             Error::Unavailable { .. }
             | Error::NotReleased { .. }
+            | Error::Query {
+                executed: false, ..
+            }
             | Error::TooFewReplicas { .. } => "unavailable",
             _ => "error",
         };

@@ -93,7 +93,7 @@ impl Hold {
     }
 
     /// The state of the hold, or the error if it has ended.
-    fn unless_ended(&self) -> Result<MutexGuard<'_, HoldState>> {
+    pub(super) fn unless_ended(&self) -> Result<MutexGuard<'_, HoldState>> {
         let state = self.state.lock();
         match state.end {
             None => Ok(state),

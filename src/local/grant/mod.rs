@@ -6,6 +6,7 @@
 //! | `usage` | begins holds on a grant; hand-over; idle grants; the hold count in Redis |
 //! | `hold` | the levels of a hold, its lease, its span |
 //! | `suspension` | a wait on a condition: the hold continues on another grant |
+//! | `query` | commands that Redis executes only while the grant is held |
 //! | `renewal` | what the watchdog does for the grant |
 //! | `loss` | ends a grant or a hold as lost, and notifies |
 //! | `skipped` | with the feature `testing`: the time that a test skips |
@@ -30,6 +31,7 @@
 
 mod hold;
 mod loss;
+mod query;
 mod renewal;
 #[cfg(feature = "testing")]
 mod skipped;
@@ -47,6 +49,7 @@ use parking_lot::Mutex;
 
 pub(crate) use loss::OnLoss;
 pub(super) use loss::{GrantQueue, Losses};
+pub(crate) use query::Query;
 
 use super::LockId;
 use super::lease_state::LeaseState;
@@ -82,6 +85,8 @@ pub(crate) struct Grant {
     /// schedule.
     is_noted: AtomicBool,
     state: Mutex<GrantState>,
+    /// The number of the last query. Locked until there is a reply.
+    last_query: Mutex<u64>,
     /// Knows which thread may use the grant.
     queue: Weak<dyn GrantQueue>,
     observer: Arc<Observer>,
@@ -128,6 +133,8 @@ struct GrantState {
     seen: Option<Moment>,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
+    /// A query got no reply yet, or no clear one, so Redis may execute it later.
+    has_unclear_query: bool,
     /// The holds that were lost: a test skips their time, too.
     #[cfg(feature = "testing")]
     lost: Vec<Weak<Hold>>,
@@ -294,9 +301,11 @@ impl Grant {
                 watched_until: asked.after(FIRST_READ.min(left_at_renewal(lease))),
                 seen: Some(asked),
                 kept_in_redis: None,
+                has_unclear_query: false,
                 #[cfg(feature = "testing")]
                 lost: Vec::new(),
             }),
+            last_query: Mutex::new(0),
             granted,
             queue,
             observer,

@@ -40,6 +40,12 @@ impl GrantState {
         matches!(self.usage, Usage::Free | Usage::Idle(_))
     }
 
+    /// False if the grant has to be released after its holds: to be kept in Redis under another
+    /// owner id, or because Redis may still execute a query of one of them.
+    fn may_have_more_holds(&self) -> bool {
+        self.kept_in_redis.is_none() && !self.has_unclear_query
+    }
+
     /// When the grant ends in this process: with the last of its holds.
     pub(super) fn expires(&self) -> Moment {
         let ends = self.live().map(|hold| hold.expires()).max();
@@ -145,7 +151,7 @@ impl Grant {
     ) -> Option<Arc<Hold>> {
         let state = &mut *self.state.lock();
         // Other leases end at a time of their own. They need grants of their own.
-        if terms.renewals != Renewals::Unlimited || state.kept_in_redis.is_some() {
+        if terms.renewals != Renewals::Unlimited || !state.may_have_more_holds() {
             return None;
         }
         let lease = state.live().find_map(|hold| {
@@ -161,7 +167,7 @@ impl Grant {
     pub(in crate::local) fn is_transferable(&self, terms: Terms, now: Moment) -> bool {
         let state = self.state.lock();
         let has_token = !self.kind.has_tokens || !state.tokens.is_empty();
-        let is_whole = has_token && state.kept_in_redis.is_none();
+        let is_whole = has_token && state.may_have_more_holds();
         let ends_in_time = state.lease_ends <= now.after(terms.length());
         let suits = state.lease.suits(terms, now);
         let is_over = matches!(state.usage, Usage::Idle(until) if until <= now);
@@ -191,7 +197,7 @@ impl Grant {
     /// the grant was lost meanwhile, or has to be released at once.
     pub(in crate::local) fn make_idle(&self, until: Moment) -> bool {
         let mut state = self.state.lock();
-        let is_free = matches!(state.usage, Usage::Free) && state.kept_in_redis.is_none();
+        let is_free = matches!(state.usage, Usage::Free) && state.may_have_more_holds();
         if is_free {
             state.usage = Usage::Idle(until);
         }

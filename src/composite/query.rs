@@ -1,0 +1,115 @@
+//! Commands that Redis executes if, and only if, the lock is still held.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::held::Held;
+use super::needed::Needed;
+use crate::base::call_budget::CallBudget;
+use crate::engine::{HeldLock, keys_of};
+use crate::error::{Cause, Error, Result, SharedCause};
+use crate::local::{Grant, Query};
+use crate::protocol::{Command, Queried, QueryReply, query};
+use crate::request::{Request, request_one};
+
+impl Held {
+    /// Executes these commands if all locks are held, and returns their replies, which may be
+    /// errors. Never sends them twice. After any error but [`Error::Query`], none was or will be
+    /// executed.
+    pub(crate) fn query(
+        &self,
+        commands: &[Command<'_>],
+        budget: &CallBudget,
+    ) -> Result<Vec<Value>> {
+        let levels = self.levels();
+        let first = self.first_of_one_slot()?;
+        levels.iter().try_for_each(HeldLock::check)?;
+        let (core, key) = (&first.core, first.hold.key());
+        let keys = keys_of(core, key, commands, budget)?;
+        let grants: Vec<Arc<Grant>> = levels.iter().map(|level| level.hold.grant()).collect();
+        let mut queries = Vec::with_capacity(grants.len());
+        for (level, grant) in levels.iter().zip(&grants) {
+            let query = level
+                .hold
+                .begin_query(grant, budget.reply_deadline().left())?;
+            let busy = "another query under this lock got no reply in this time";
+            queries
+                .push(query.ok_or_else(|| core.redis.unavailable(key, budget, Cause::from(busy)))?);
+        }
+        let follows_unclear = queries.iter().any(|query| query.follows_unclear);
+        let locks = queries.iter().map(|query| Queried {
+            key: query.grant.key(),
+            kind: query.grant.kind,
+            owner: query.grant.owner(),
+            number: query.number,
+        });
+        let locks: Vec<Queried<'_>> = locks.collect();
+        let call = query(&locks, &keys, commands, follows_unclear);
+        let request = Request {
+            others: locks.iter().skip(1).map(|lock| lock.key).collect(),
+            ..Request::new(&core.redis, key, call)
+        };
+        let reply = match request_one(&request, |_| None, budget) {
+            Ok(reply) => QueryReply::of(reply.reply).map_err(|error| request.refusal(error)),
+            Err(no_reply) if no_reply.lost_copies.is_ambiguous() => Err(*no_reply.error),
+            Err(no_reply) => return Err(*no_reply.error),
+        };
+        let cause: SharedCause = match reply {
+            Ok(QueryReply::Executed(replies)) => return Ok(replies),
+            Ok(QueryReply::Lost(at, reason)) if at < levels.len() => {
+                drop(queries);
+                core.watchdog.forget(grants[at].id());
+                grants[at].lose(reason);
+                return Err(levels[at].hold.loss_error(reason));
+            }
+            Ok(_) => Cause::from("a second copy of the query arrived").into(),
+            Err(Error::Unavailable { cause, .. }) => cause,
+            Err(error) => Cause::from(error.to_string()).into(),
+        };
+        queries.into_iter().for_each(Query::end_unclear);
+        Err(self.query_error(cause, false))
+    }
+
+    /// The error of a query that was executed, or may be.
+    pub(crate) fn query_error(&self, cause: SharedCause, executed: bool) -> Error {
+        let first = self.levels().first();
+        Error::Query {
+            lock: first.map_or("", |first| first.hold.key().name()).into(),
+            node: first.map_or_else(String::new, |first| {
+                first.core.node(first.hold.key()).as_ref().into()
+            }),
+            cause,
+            executed,
+        }
+    }
+
+    /// The first lock, if all are of one client, and in a cluster in one slot.
+    fn first_of_one_slot(&self) -> Result<&HeldLock> {
+        let rule = match self {
+            Self::One(level) => return Ok(level),
+            Self::Several {
+                needed: Needed::Majority(_),
+                ..
+            } => "a query needs a lock at one server, not at a majority of several",
+            Self::Several { levels, .. } => {
+                let place = |level: &HeldLock| {
+                    let slot = level.core.redis.topology.batch(level.hold.key());
+                    (level.core.number, slot)
+                };
+                let (mut places, first) = (levels.iter().map(place), levels.first());
+                let of_first = places.next();
+                match first {
+                    Some(first) if places.all(|other| Some(other) == of_first) => return Ok(first),
+                    _ => "a query needs names of one client, and in a cluster of one slot",
+                }
+            }
+        };
+        let names: Vec<&str> = self
+            .levels()
+            .iter()
+            .map(|level| level.hold.key().name())
+            .collect();
+        Err(Error::misused(&names.join(", "), rule))
+    }
+}

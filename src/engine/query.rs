@@ -1,0 +1,58 @@
+//! The keys of the commands of a query.
+
+use redis::Value;
+
+use crate::base::call_budget::CallBudget;
+use crate::base::excerpt::excerpt;
+use crate::base::key::{LockKey, slot};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::protocol::{Command, decoded};
+use crate::script::Call;
+
+/// In a cluster, the keys of these commands, which must be in the slot of the lock. A server is
+/// asked once where the keys of a command are, and each time if that depends on its arguments.
+///
+/// The script declares them, so a cluster that moves the slot executes all of the commands or none.
+pub(crate) fn keys_of(
+    core: &Core,
+    lock: &LockKey,
+    commands: &[Command<'_>],
+    budget: &CallBudget,
+) -> Result<Vec<Vec<u8>>> {
+    if !core.redis.topology.has_slots() {
+        return Ok(Vec::new());
+    }
+    let ask = |command: &redis::Cmd| {
+        let call = Call::of_command(command);
+        let decode = decoded::<Vec<Value>>;
+        core.redis.request_decoded(lock, call, decode, budget)
+    };
+    let unknown = core.key_positions.unknown(commands);
+    if !unknown.is_empty() {
+        let rows = ask(redis::cmd("COMMAND").arg("INFO").arg(&unknown))?;
+        core.key_positions.learn(unknown, &rows);
+    }
+    let mut keys = Vec::new();
+    for command in commands {
+        match core.key_positions.keys(command) {
+            Some(fixed) => keys.extend(fixed),
+            None => {
+                let reply = ask(redis::cmd("COMMAND").arg("GETKEYS").arg(command))?;
+                keys.extend(reply.iter().filter_map(|key| decoded::<Vec<u8>>(key).ok()));
+            }
+        }
+    }
+    match keys.iter().find(|key| slot(key) != lock.slot()) {
+        None => Ok(keys),
+        Some(other) => {
+            let key = excerpt(format_args!("{:?}", String::from_utf8_lossy(other)));
+            let rule = format!(
+                "in a cluster, a query uses only keys in the slot of the lock: give them its hash \
+                 tag, {{{}}}",
+                lock.key()
+            );
+            Err(Error::config("key", key, rule).concerning(lock.name()))
+        }
+    }
+}
