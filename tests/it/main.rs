@@ -25,6 +25,7 @@ mod multi;
 mod mutual_exclusion;
 mod permit_line;
 mod permits;
+mod query;
 mod read_write;
 mod redlock;
 mod replicas;

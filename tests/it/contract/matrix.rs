@@ -85,6 +85,10 @@ macro_rules! group {
         ([a_waiter_gets_the_lock_of_a_dropped_guard]) the_loss_of_an_owned_hold_is_reported
         (an_owned_lock_can_be_kept_in_redis_after_its_unlock)
     } };
+    (query $stage:tt) => { tests! { $stage query:
+        it_is_executed_while_the_lock_is_held a_command_that_fails_does_not_end_the_others
+        nothing_is_executed_after_the_loss
+    } };
 }
 
 macro_rules! tests {
@@ -182,3 +186,20 @@ combination! { fair_in_own_server: whole FAIR in own_server, wake_up_cost }
 combination! { multi_in_own_server: whole MULTI in own_server, wake_up_cost }
 combination! { read_in_own_server: whole READ in own_server, pair_cost }
 combination! { fenced_in_own_server: whole FENCED in own_server, pair_cost }
+
+// A query needs one server, and in a cluster one slot.
+combination! { reentrant_query_in_one_server: whole REENTRANT in one_server, query }
+combination! { reentrant_query_in_cluster: whole REENTRANT in cluster, query }
+combination! { reentrant_query_in_in_memory: whole REENTRANT in in_memory, query }
+combination! { read_query_in_one_server: whole READ in one_server, query }
+combination! { read_query_in_cluster: whole READ in cluster, query }
+combination! { read_query_in_in_memory: whole READ in in_memory, query }
+combination! { multi_query_in_one_server: whole MULTI in one_server, query }
+combination! { multi_query_in_in_memory: whole MULTI in in_memory, query }
+combination! { fair_query_in_one_server: whole FAIR in one_server, query }
+combination! { fair_query_in_in_memory: whole FAIR in in_memory, query }
+combination! { write_query_in_one_server: whole WRITE in one_server, query }
+combination! { write_query_in_cluster: whole WRITE in cluster, query }
+combination! { write_query_in_in_memory: whole WRITE in in_memory, query }
+combination! { fenced_query_in_one_server: whole FENCED in one_server, query }
+combination! { fenced_query_in_in_memory: whole FENCED in in_memory, query }

@@ -17,6 +17,7 @@ mod loss;
 mod nesting;
 mod operator;
 mod owned;
+mod query;
 mod redis_key;
 mod reentrancy;
 mod refusal;
