@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use redis::Value;
 
+use super::grouped::group;
 use super::held::Held;
 use super::needed::Needed;
 use crate::base::call_budget::CallBudget;
+use crate::core::Core;
 use crate::engine::{HeldLock, keys_of};
 use crate::error::{Cause, Error, Result, SharedCause};
 use crate::local::{Grant, Query};
@@ -30,9 +32,8 @@ impl Held {
         let grants: Vec<Arc<Grant>> = levels.iter().map(|level| level.hold.grant()).collect();
         let mut queries = Vec::with_capacity(grants.len());
         for (level, grant) in levels.iter().zip(&grants) {
-            let query = level
-                .hold
-                .begin_query(grant, budget.reply_deadline().left())?;
+            let time = budget.reply_deadline().left();
+            let query = level.hold.begin_query(grant, time)?;
             let busy = "another query under this lock got no reply in this time";
             queries
                 .push(query.ok_or_else(|| core.redis.unavailable(key, budget, Cause::from(busy)))?);
@@ -50,15 +51,22 @@ impl Held {
             others: locks.iter().skip(1).map(|lock| lock.key).collect(),
             ..Request::new(&core.redis, key, call)
         };
+        let end = |queries: Vec<Query<'_>>| queries.into_iter().for_each(Query::end);
         let reply = match request_one(&request, |_| None, budget) {
             Ok(reply) => QueryReply::of(reply.reply).map_err(|error| request.refusal(error)),
             Err(no_reply) if no_reply.lost_copies.is_ambiguous() => Err(*no_reply.error),
-            Err(no_reply) => return Err(*no_reply.error),
+            Err(not_executed) => {
+                end(queries);
+                return Err(*not_executed.error);
+            }
         };
         let cause: SharedCause = match reply {
-            Ok(QueryReply::Executed(replies)) => return Ok(replies),
+            Ok(QueryReply::Executed(replies)) => {
+                end(queries);
+                return Ok(replies);
+            }
             Ok(QueryReply::Lost(at, reason)) if at < levels.len() => {
-                drop(queries);
+                end(queries);
                 core.watchdog.forget(grants[at].id());
                 grants[at].lose(reason);
                 return Err(levels[at].hold.loss_error(reason));
@@ -67,18 +75,19 @@ impl Held {
             Err(Error::Unavailable { cause, .. }) => cause,
             Err(error) => Cause::from(error.to_string()).into(),
         };
-        queries.into_iter().for_each(Query::end_unclear);
         Err(self.query_error(cause, false))
     }
 
     /// The error of a query that was executed, or may be.
-    pub(crate) fn query_error(&self, cause: SharedCause, executed: bool) -> Error {
-        let first = self.levels().first();
+    pub(crate) fn query_error(&self, cause: Cause, executed: bool) -> Error {
+        let first = self
+            .levels()
+            .first()
+            .map(|first| (&first.core, first.hold.key()));
+        let node = |(core, key): (&Arc<Core>, _)| core.node(key).as_ref().into();
         Error::Query {
-            lock: first.map_or("", |first| first.hold.key().name()).into(),
-            node: first.map_or_else(String::new, |first| {
-                first.core.node(first.hold.key()).as_ref().into()
-            }),
+            lock: first.map_or("", |(_, key)| key.name()).into(),
+            node: first.map_or_else(String::new, node),
             cause,
             executed,
         }
@@ -93,23 +102,14 @@ impl Held {
                 ..
             } => "a query needs a lock at one server, not at a majority of several",
             Self::Several { levels, .. } => {
-                let place = |level: &HeldLock| {
-                    let slot = level.core.redis.topology.batch(level.hold.key());
-                    (level.core.number, slot)
-                };
-                let (mut places, first) = (levels.iter().map(place), levels.first());
-                let of_first = places.next();
-                match first {
-                    Some(first) if places.all(|other| Some(other) == of_first) => return Ok(first),
-                    _ => "a query needs names of one client, and in a cluster of one slot",
+                let places = levels.iter().map(|level| (&level.core, level.hold.key()));
+                if let [_] = &group(places, |_, _| true)[..] {
+                    return Ok(&levels[0]);
                 }
+                "a query needs names of one client, and in a cluster of one slot"
             }
         };
-        let names: Vec<&str> = self
-            .levels()
-            .iter()
-            .map(|level| level.hold.key().name())
-            .collect();
-        Err(Error::misused(&names.join(", "), rule))
+        let names = self.levels().iter().map(|level| level.hold.key().name());
+        Err(Error::misused(&names.collect::<Vec<_>>().join(", "), rule))
     }
 }

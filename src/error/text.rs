@@ -81,8 +81,7 @@ pub(super) fn query(node: &str, cause: &SharedCause, executed: bool) -> String {
         ),
         false => format!(
             "Redis at {node} sent no clear reply to the query in time ({cause}); do not repeat it: \
-             Redis may have executed it, or may until the lock is released; read what it writes by \
-             another query"
+             Redis may have executed it, or may do so later; read what it writes by another query"
         ),
     }
 }

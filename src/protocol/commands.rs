@@ -182,3 +182,89 @@ fn positions(row: &Value, subcommands: &mut Vec<(String, Positions)>) -> Positio
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &'static str) -> Vec<&'static [u8]> {
+        line.split(' ').map(str::as_bytes).collect()
+    }
+
+    /// Why a query with this command is refused.
+    fn refusal(line: &'static str) -> Option<String> {
+        let mut pipeline = redis::pipe();
+        pipeline
+            .cmd("GET")
+            .arg("key")
+            .cmd(line.split(' ').next().unwrap());
+        pipeline.arg(&words(line)[1..]);
+        commands(&pipeline).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_a_query_cannot_execute_is_refused_by_its_name() {
+        for line in [
+            "select 1",
+            "EvalSha a 0",
+            "BLPOP a 0",
+            "subscribe a",
+            "multi",
+            "wait 1 0",
+        ] {
+            let name = line.split(' ').next().unwrap().to_uppercase();
+            let text = refusal(line).expect(line);
+            assert!(text.contains(&format!("command is {name}:")), "{text}");
+        }
+        assert!(refusal("XREAD COUNT 1 Block 0 STREAMS a 0").is_some());
+        for line in [
+            "XREAD STREAMS block 0",
+            "SET block STREAMS",
+            "lpop a",
+            "publish a b",
+        ] {
+            assert_eq!(refusal(line), None, "{line}");
+        }
+        let mut scan = redis::cmd("SCAN");
+        scan.cursor_arg(7);
+        assert!(commands(redis::pipe().add_command(scan)).is_err());
+    }
+
+    #[test]
+    fn keys_are_where_the_server_says() {
+        let text = |text: &str| Value::BulkString(text.into());
+        let row = |name: &str, flag: &str, [first, last, step]: [i64; 3], rows: Vec<Value>| {
+            let flags = Value::Array(vec![Value::SimpleString(flag.into())]);
+            let numbers = [first, last, step].map(Value::Int);
+            let [none, also, more] = [(); 3].map(|()| Value::Array(vec![]));
+            let begin = vec![text(name), Value::Int(-2), flags];
+            let end = vec![none, also, more, Value::Array(rows)];
+            Value::Array([begin, numbers.to_vec(), end].concat())
+        };
+        let of_object = vec![row("object|encoding", "readonly", [2, 2, 1], vec![])];
+        let rows = [
+            row("mset", "write", [1, -1, 2], vec![]),
+            row("object", "", [0, 0, 0], of_object),
+            row("zunion", "movablekeys", [0, 0, 0], vec![]),
+            Value::Nil,
+        ];
+        let known = KeyPositions::default();
+        let names = ["MSET", "OBJECT", "ZUNION", "NONE"].map(String::from);
+        let asked: Vec<Command<'_>> = names.iter().map(|name| vec![name.as_bytes()]).collect();
+        assert_eq!(known.unknown(&asked).len(), 4);
+        known.learn(names.to_vec(), &rows);
+        assert_eq!(known.unknown(&asked), [""; 0]);
+        for (line, keys) in [
+            ("mset a 1 b 2", Some(vec!["a", "b"])),
+            ("mset a 1 b", Some(vec!["a", "b"])),
+            ("MSET", Some(vec![])),
+            ("object encoding a", Some(vec!["a"])),
+            ("object help a", Some(vec![])),
+            ("none a", Some(vec![])),
+            ("zunion 1 a", None),
+        ] {
+            let keys = keys.map(|keys| keys.iter().map(|key| key.as_bytes().to_vec()).collect());
+            assert_eq!(known.keys(&words(line)), keys, "{line}");
+        }
+    }
+}

@@ -68,7 +68,7 @@ pub(crate) fn query(
     }
     for command in commands {
         call = call.arg(command.len().to_string());
-        call = command.iter().fold(call, |call, word| call.arg(word));
+        call = command.iter().fold(call, Call::arg);
     }
     call.not_repeatable()
 }

@@ -7,23 +7,21 @@ use parking_lot::MutexGuard;
 use super::{Grant, Hold};
 use crate::error::Result;
 
-/// A query that is under way. One follows another: the script executes none whose number is not
-/// greater than that of the last one.
+/// A query that is under way. One follows another, because the script refuses each whose number is
+/// not greater than that of the last one.
 ///
-/// As long as one may still be executed, the grant has no other hold: it is released after this one,
-/// and with its owner id nothing is executed any more.
-#[derive(Debug)]
+/// While one may still be executed, the grant gets no other hold: it is released after this one, and
+/// then nothing is executed with its owner id any more.
 pub(crate) struct Query<'g> {
     pub(crate) grant: &'g Grant,
     pub(crate) number: u64,
     /// An earlier one may still be executed.
     pub(crate) follows_unclear: bool,
-    is_unclear: bool,
     _turn: MutexGuard<'g, u64>,
 }
 
 impl Hold {
-    /// Begins a query on the grant of this hold, if those before it end until `time` is over.
+    /// Begins a query on the grant of this hold, if the one before it ends in `time`.
     pub(crate) fn begin_query<'g>(
         &self,
         grant: &'g Grant,
@@ -42,22 +40,14 @@ impl Hold {
             grant,
             number: *last,
             follows_unclear: std::mem::replace(&mut state.has_unclear_query, true),
-            is_unclear: false,
             _turn: last,
         }))
     }
 }
 
 impl Query<'_> {
-    /// There is no clear reply.
-    pub(crate) fn end_unclear(mut self) {
-        self.is_unclear = true;
-    }
-}
-
-impl Drop for Query<'_> {
-    fn drop(&mut self) {
-        let is_unclear = self.follows_unclear || self.is_unclear;
-        self.grant.state.lock().has_unclear_query = is_unclear;
+    /// It is known whether it was executed. Without this call it may be executed later.
+    pub(crate) fn end(self) {
+        self.grant.state.lock().has_unclear_query = self.follows_unclear;
     }
 }

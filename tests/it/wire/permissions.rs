@@ -97,6 +97,9 @@ fn the_acl_line_is_enough() {
     let server = Server::start();
     let url = server.with_user(documented());
     uses_everything(&builder(&url)).unwrap();
+    let guard = client(&url).reentrant_lock("queried").acquire().unwrap();
+    let set = redis::pipe().set("key", 1).ignore().to_owned();
+    guard.query::<()>(&set).unwrap();
     assert_eq!(refused(&server), [""; 0]);
     let database = format!("{url}/0");
     uses_everything(&builder(&database)).unwrap();

@@ -141,3 +141,26 @@ fn a_grant_that_is_lost_while_it_is_unlocked_has_ended() {
     assert!(!grant.is_transferable(renewed(), Moment::now()));
     assert!(!grant.make_idle(Moment::NEVER));
 }
+
+/// With its owner id, Redis could execute the query under the next hold.
+#[test]
+fn a_grant_whose_query_may_still_be_executed_gets_no_other_hold() {
+    for (ends, unlocked) in [(true, Unlocked::Idle), (false, Unlocked::Last)] {
+        let queue = queue();
+        let first = held(&queue, "k", 1, 0, 0);
+        let grant = first.grant();
+        let begin = || first.begin_query(&grant, NO_LINGER).unwrap();
+        let query = begin().expect("no other is under way");
+        assert!(begin().is_none(), "one after another");
+        match ends {
+            true => query.end(),
+            false => drop(query),
+        }
+        let query = begin().unwrap();
+        assert_eq!((query.number, query.follows_unclear), (2, !ends));
+        query.end();
+        assert_eq!(unlock(&queue, &first, Duration::from_secs(60)), unlocked);
+        assert_eq!(grant.is_transferable(renewed(), Moment::now()), ends);
+        assert!(first.begin_query(&grant, NO_LINGER).is_err());
+    }
+}

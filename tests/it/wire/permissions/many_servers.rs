@@ -14,6 +14,9 @@ const IN_A_CLUSTER: [&str; 6] = [
     "+sunsubscribe",
 ];
 
+/// Of queries, with a command whose keys depend on its arguments.
+const OF_QUERIES: [&str; 2] = ["+command|info", "+command|getkeys"];
+
 const OF_SENTINELS: [&str; 2] = ["-@all", "+sentinel|get-master-addr-by-name"];
 
 fn and(more: &[&str]) -> Vec<String> {
@@ -60,7 +63,7 @@ fn the_words_are_those_of_the_documentation() {
         .split(|c: char| c.is_whitespace() || "`;,.".contains(c))
         .collect();
     let rules = IN_A_CLUSTER.iter().chain(&["+role", "+wait"]);
-    for rule in rules.chain(&OF_SENTINELS[1..2]) {
+    for rule in rules.chain(&OF_SENTINELS[1..2]).chain(&OF_QUERIES) {
         assert!(words.contains(rule), "{rule}");
     }
 }
@@ -83,6 +86,34 @@ fn the_rules_for_a_cluster_are_enough() {
     migration.end();
     guard.unlock().unwrap();
     assert_eq!(refused_by(cluster.nodes()), [""; 0]);
+}
+
+#[test]
+fn the_rules_for_queries_in_a_cluster_are_enough() {
+    let cluster = ClusterDeployment::start();
+    // Before Redis 7, there are no rules for its subcommands.
+    let (known, of_queries) = match is_redis_7() {
+        true => (6, &OF_QUERIES[..]),
+        false => (3, &["+command"][..]),
+    };
+    let rules = and(&[&IN_A_CLUSTER[..known], of_queries, &["+zunionstore"]].concat());
+    let key = "{queried}:key";
+    let mut union = redis::pipe();
+    union.cmd("ZUNIONSTORE").arg(&[key, "1", key]).ignore();
+    let client = in_cluster(&cluster, &rules).build().unwrap();
+    let guard = client.reentrant_lock("queried").acquire().unwrap();
+    guard.query::<()>(&union).unwrap();
+    assert_eq!(refused_by(cluster.nodes()), [""; 0]);
+    for rule in of_queries {
+        let rules: Vec<String> = rules.iter().filter(|one| one != rule).cloned().collect();
+        let client = in_cluster(&cluster, &rules).build().unwrap();
+        let guard = client.reentrant_lock(&unique("queried")).acquire().unwrap();
+        let key = format!("{{{}}}:key", guard.name());
+        let mut union = redis::pipe();
+        union.cmd("ZUNIONSTORE").arg(&[&*key, "1", &*key]).ignore();
+        let refused = guard.query::<()>(&union);
+        assert_matches!(refused, Err(Error::Redis { .. }), "{rule}");
+    }
 }
 
 #[test]
