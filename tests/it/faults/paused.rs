@@ -35,7 +35,13 @@ impl Outcome {
         match result {
             Ok(()) => Self::Held,
             Err(Error::Lost { .. }) => Self::Lost,
-            Err(Error::Unavailable { .. } | Error::NotReleased { .. }) => Self::Nothing,
+            Err(
+                Error::Unavailable { .. }
+                | Error::NotReleased { .. }
+                | Error::Query {
+                    executed: false, ..
+                },
+            ) => Self::Nothing,
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -49,6 +55,17 @@ fn nest(lock: &ReentrantLock) -> Result<()> {
     guard.expect("this thread holds it already").unlock()
 }
 
+/// A number that a query changes.
+fn number(lock: &str) -> String {
+    format!("{{{lock}}}:number")
+}
+
+fn query(lock: &ReentrantLock, guard: &LockGuard) -> Outcome {
+    let mut add = redis::pipe();
+    add.incr(number(lock.name()), 1).ignore();
+    Outcome::by(guard.query(&add))
+}
+
 /// Each call, and whether it goes on through the pause. The others are made for the first time
 /// after it.
 const CALLS: &[(&str, bool, Work)] = &[
@@ -59,9 +76,11 @@ const CALLS: &[(&str, bool, Work)] = &[
     ("extend", true, |_, guard| {
         Outcome::by(guard.extend(lease()))
     }),
+    ("query", true, query),
     ("nested", true, |lock, _| Outcome::by(nest(lock))),
     ("first unlock", false, |lock, _| Outcome::by(lock.unlock())),
     ("first nested", false, |lock, _| Outcome::by(lock.lock())),
+    ("first query", false, query),
     ("first extend", false, |_, guard| {
         Outcome::by(guard.extend(lease()))
     }),
@@ -171,7 +190,8 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deploym
     let rivals = || -> Vec<_> {
         let of_one = |&(home, name): &(&Server, &String)| {
             let ends = in_redis::end_of_lease(home, name);
-            (in_redis::holders(home, name), ends)
+            let written: Option<u64> = home.ask(redis::cmd("GET").arg(number(name)));
+            (in_redis::holders(home, name), (ends, written))
         };
         homes.iter().map(of_one).collect()
     };
@@ -179,7 +199,11 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deploym
     thread::sleep((lease() * 2).saturating_sub(paused.elapsed()));
     sleeper.resume();
     assert_eq!(sleeper.read_line(), "notified");
-    assert_eq!(rivals(), before, "the rival's holds are unchanged");
+    assert_eq!(
+        rivals(),
+        before,
+        "the rival's holds, and what is written, are unchanged"
+    );
     for lock in &locks {
         lock.unlock().expect("the rival's hold is valid");
     }
