@@ -1,9 +1,11 @@
 //! The parts of a client. This module starts them, and dropping the client stops them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::base::call_budget::CallBudget;
@@ -57,7 +59,7 @@ pub(crate) struct Core {
     pub(crate) logged_no_line: AtomicBool,
     pub(crate) lanes: RequestLanes,
     /// Which words of the commands of queries are keys.
-    pub(crate) key_positions: KeyPositions,
+    pub(crate) key_positions: Mutex<HashMap<String, KeyPositions>>,
     pub(crate) observer: Arc<Observer>,
     _provider: Option<ProviderThread>,
     /// Dropped last, because the other threads report until they end.
@@ -130,7 +132,7 @@ impl Core {
             queue,
             logged_no_line: AtomicBool::new(false),
             lanes: RequestLanes::default(),
-            key_positions: KeyPositions::default(),
+            key_positions: Mutex::default(),
             observer,
             _provider: provider,
             _reporter: reporter,

@@ -7,7 +7,7 @@ use crate::base::excerpt::excerpt;
 use crate::base::key::{LockKey, slot};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::protocol::{Command, decoded};
+use crate::protocol::{Command, decoded, key_positions, keys_at, name};
 use crate::script::Call;
 
 /// In a cluster, the keys of these commands, which must be in the slot of the lock. A server is
@@ -28,18 +28,23 @@ pub(crate) fn keys_of(
         let decode = decoded::<Vec<Value>>;
         core.redis.request_decoded(lock, call, decode, budget)
     };
-    let unknown = core.key_positions.unknown(commands);
-    if !unknown.is_empty() {
-        let rows = ask(redis::cmd("COMMAND").arg("INFO").arg(&unknown))?;
-        core.key_positions.learn(unknown, &rows);
-    }
-    let mut keys = Vec::new();
+    let mut keys: Vec<Vec<u8>> = Vec::new();
     for command in commands {
-        match core.key_positions.keys(command) {
-            Some(fixed) => keys.extend(fixed),
+        let name = name(command);
+        let known = core.key_positions.lock().get(&name).copied();
+        let positions = match known {
+            Some(positions) => positions,
             None => {
-                let reply = ask(redis::cmd("COMMAND").arg("GETKEYS").arg(command))?;
-                keys.extend(reply.iter().filter_map(|key| decoded::<Vec<u8>>(key).ok()));
+                let positions = key_positions(&ask(redis::cmd("COMMAND").arg("INFO").arg(&name))?);
+                core.key_positions.lock().insert(name, positions);
+                positions
+            }
+        };
+        match positions {
+            Some(positions) => keys.extend(keys_at(command, positions).map(<[u8]>::to_vec)),
+            None => {
+                let asked = ask(redis::cmd("COMMAND").arg("GETKEYS").arg(command))?;
+                keys.extend(asked.iter().filter_map(|key| decoded::<Vec<u8>>(key).ok()));
             }
         }
     }
@@ -47,11 +52,9 @@ pub(crate) fn keys_of(
         None => Ok(keys),
         Some(other) => {
             let key = excerpt(format_args!("{:?}", String::from_utf8_lossy(other)));
-            let rule = format!(
-                "in a cluster, a query uses only keys in the slot of the lock: give them its hash \
-                 tag, {{{}}}",
-                lock.key()
-            );
+            let own = lock.suffixed("state");
+            let rule =
+                format!("in a cluster, a query needs keys in the slot of the lock, as {own:?}");
             Err(Error::config("key", key, rule).concerning(lock.name()))
         }
     }

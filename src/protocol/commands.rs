@@ -1,8 +1,5 @@
 //! The commands of a query: their limits, and which of their words are keys.
 
-use std::collections::HashMap;
-
-use parking_lot::Mutex;
 use redis::{Arg, Pipeline, Value};
 
 use super::decoded;
@@ -30,7 +27,7 @@ const REFUSED: &str = "
 pub(crate) type Command<'p> = Vec<&'p [u8]>;
 
 /// The name of a command, in upper case. A name of Redis is short.
-fn name(command: &[&[u8]]) -> String {
+pub(crate) fn name(command: &[&[u8]]) -> String {
     let name = command.first().copied().unwrap_or_default();
     String::from_utf8_lossy(&name[..name.len().min(64)]).to_ascii_uppercase()
 }
@@ -84,103 +81,43 @@ pub(crate) fn commands(pipeline: &Pipeline) -> Result<Vec<Command<'_>>> {
     }
 }
 
-/// Which words of commands are keys, as a server of a cluster has said it.
-#[derive(Debug, Default)]
-pub(crate) struct KeyPositions(Mutex<HashMap<String, Positions>>);
+/// Which words of a command are keys: every `step`th from the `first` to the `last`, which counts
+/// from the end if it is negative. Without keys, `first` is zero. `None`: that depends on the words.
+pub(crate) type KeyPositions = Option<[i64; 3]>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Positions {
-    /// Every `step`th word from the first to the last one, which counts from the end if it is
-    /// negative. Without a key, the first one is zero.
-    Fixed { first: i64, last: i64, step: i64 },
-    /// They depend on the words.
-    Varied,
-}
-
-impl KeyPositions {
-    /// The names of the commands that no server was asked for.
-    pub(crate) fn unknown(&self, commands: &[Command<'_>]) -> Vec<String> {
-        let known = self.0.lock();
-        let names = commands.iter().map(|command| name(command));
-        let mut unknown: Vec<String> = names.filter(|name| !known.contains_key(name)).collect();
-        unknown.sort_unstable();
-        unknown.dedup();
-        unknown
-    }
-
-    /// Keeps the reply to COMMAND INFO for these names. A command that the server does not have has
-    /// no keys.
-    pub(crate) fn learn(&self, names: Vec<String>, rows: &[Value]) {
-        let mut known = self.0.lock();
-        for (name, row) in names.into_iter().zip(rows) {
-            let mut subcommands = Vec::new();
-            let positions = positions(row, &mut subcommands);
-            known.extend(subcommands);
-            known.insert(name, positions);
-        }
-    }
-
-    /// The keys of a command; `None` if a server has to be asked.
-    pub(crate) fn keys(&self, command: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
-        let known = self.0.lock();
-        let container = name(command);
-        let subcommand = format!("{container}|{}", name(command.get(1..).unwrap_or_default()));
-        let positions = known.get(&subcommand).or_else(|| known.get(&container));
-        match *positions? {
-            Positions::Fixed { first, .. } if first <= 0 => Some(Vec::new()),
-            Positions::Fixed { first, last, step } => {
-                let length = i64::try_from(command.len()).unwrap_or(i64::MAX);
-                let last = if last < 0 { length + last } else { last };
-                let at = |at: i64| usize::try_from(at).unwrap_or_default();
-                let keys = command.iter().take(at(last + 1)).skip(at(first));
-                Some(
-                    keys.step_by(at(step).max(1))
-                        .map(|key| key.to_vec())
-                        .collect(),
-                )
-            }
-            Positions::Varied => None,
-        }
-    }
-}
-
-/// The positions in a row of the reply to COMMAND INFO. Adds those of its subcommands.
-fn positions(row: &Value, subcommands: &mut Vec<(String, Positions)>) -> Positions {
-    let Value::Array(row) = row else {
-        return Positions::Fixed {
-            first: 0,
-            last: 0,
-            step: 0,
-        };
-    };
-    let number = |at: usize| {
-        row.get(at)
-            .and_then(|number| decoded(number).ok())
-            .unwrap_or(0)
+/// The positions in a reply to COMMAND INFO. A command that the server does not have has no keys.
+pub(crate) fn key_positions(reply: &[Value]) -> KeyPositions {
+    let Some(Value::Array(row)) = reply.first() else {
+        return Some([0; 3]);
     };
     let flags: Vec<String> = row
         .get(2)
         .and_then(|flags| decoded(flags).ok())
         .unwrap_or_default();
+    let varies = flags.iter().any(|flag| flag == "movablekeys");
     // Since Redis 7.
-    if let Some(Value::Array(rows)) = row.get(9) {
-        for row in rows {
-            let name = match row {
-                Value::Array(row) => row.first().and_then(|name| decoded::<String>(name).ok()),
-                _ => None,
-            };
-            let positions = positions(row, &mut Vec::new());
-            subcommands.extend(name.map(|name| (name.to_ascii_uppercase(), positions)));
-        }
-    }
-    match flags.iter().any(|flag| flag == "movablekeys") {
-        true => Positions::Varied,
-        false => Positions::Fixed {
-            first: number(3),
-            last: number(4),
-            step: number(5),
-        },
-    }
+    let has_subcommands = matches!(row.get(9), Some(Value::Array(rows)) if !rows.is_empty());
+    let number = |at: usize| row.get(at).and_then(|number| decoded(number).ok());
+    (!varies && !has_subcommands).then(|| [3, 4, 5].map(|at| number(at).unwrap_or(0)))
+}
+
+/// The words of a command at these positions.
+pub(crate) fn keys_at<'p>(
+    command: &[&'p [u8]],
+    [first, last, step]: [i64; 3],
+) -> impl Iterator<Item = &'p [u8]> {
+    let at = |at: i64| usize::try_from(at).unwrap_or_default();
+    let end = match last {
+        ..0 => (command.len() + 1).saturating_sub(at(-last)),
+        _ => at(last) + 1,
+    };
+    let end = if first > 0 { end } else { 0 };
+    command
+        .iter()
+        .copied()
+        .take(end)
+        .skip(at(first))
+        .step_by(at(step).max(1))
 }
 
 #[cfg(test)]
@@ -232,39 +169,37 @@ mod tests {
 
     #[test]
     fn keys_are_where_the_server_says() {
-        let text = |text: &str| Value::BulkString(text.into());
-        let row = |name: &str, flag: &str, [first, last, step]: [i64; 3], rows: Vec<Value>| {
+        let row = |flag: &str, positions: [i64; 3], subcommands: Vec<Value>| {
             let flags = Value::Array(vec![Value::SimpleString(flag.into())]);
-            let numbers = [first, last, step].map(Value::Int);
-            let [none, also, more] = [(); 3].map(|()| Value::Array(vec![]));
-            let begin = vec![text(name), Value::Int(-2), flags];
-            let end = vec![none, also, more, Value::Array(rows)];
-            Value::Array([begin, numbers.to_vec(), end].concat())
+            let end = [vec![], vec![], vec![], subcommands].map(Value::Array);
+            let begin = vec![Value::SimpleString("name".into()), Value::Int(-2), flags];
+            Value::Array([begin, positions.map(Value::Int).to_vec(), end.to_vec()].concat())
         };
-        let of_object = vec![row("object|encoding", "readonly", [2, 2, 1], vec![])];
-        let rows = [
-            row("mset", "write", [1, -1, 2], vec![]),
-            row("object", "", [0, 0, 0], of_object),
-            row("zunion", "movablekeys", [0, 0, 0], vec![]),
-            Value::Nil,
-        ];
-        let known = KeyPositions::default();
-        let names = ["MSET", "OBJECT", "ZUNION", "NONE"].map(String::from);
-        let asked: Vec<Command<'_>> = names.iter().map(|name| vec![name.as_bytes()]).collect();
-        assert_eq!(known.unknown(&asked).len(), 4);
-        known.learn(names.to_vec(), &rows);
-        assert_eq!(known.unknown(&asked), [""; 0]);
-        for (line, keys) in [
-            ("mset a 1 b 2", Some(vec!["a", "b"])),
-            ("mset a 1 b", Some(vec!["a", "b"])),
-            ("MSET", Some(vec![])),
-            ("object encoding a", Some(vec!["a"])),
-            ("object help a", Some(vec![])),
-            ("none a", Some(vec![])),
-            ("zunion 1 a", None),
+        assert_eq!(
+            key_positions(&[row("write", [1, -1, 2], vec![])]),
+            Some([1, -1, 2])
+        );
+        assert_eq!(
+            key_positions(&[row("movablekeys", [1, 1, 1], vec![])]),
+            None
+        );
+        assert_eq!(key_positions(&[row("", [0; 3], vec![Value::Nil])]), None);
+        assert_eq!(key_positions(&[Value::Nil]), Some([0; 3]));
+        for (line, positions, keys) in [
+            ("mset a 1 b 2", [1, -1, 2], &["a", "b"][..]),
+            ("mset a 1 b", [1, -1, 2], &["a", "b"]),
+            ("blpop a b 0", [1, -2, 1], &["a", "b"]),
+            ("set a b", [1, 1, 1], &["a"]),
+            ("get", [1, 1, 1], &[]),
+            ("get", [1, -9, 1], &[]),
+            ("ping a", [0, 0, 0], &[]),
         ] {
-            let keys = keys.map(|keys| keys.iter().map(|key| key.as_bytes().to_vec()).collect());
-            assert_eq!(known.keys(&words(line)), keys, "{line}");
+            let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+            assert_eq!(
+                keys_at(&words(line), positions).collect::<Vec<_>>(),
+                keys,
+                "{line}"
+            );
         }
     }
 }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use redis::{RedisResult, Value};
 
-pub(crate) use commands::{Command, KeyPositions, commands};
+pub(crate) use commands::{Command, KeyPositions, commands, key_positions, keys_at, name};
 pub(crate) use condition::{ConditionKeys, EndedPlace, Intent, Notified, ended};
 pub(crate) use fair::FAIR;
 pub(crate) use fenced::FENCED;
