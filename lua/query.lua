@@ -1,6 +1,6 @@
 -- Executes commands if the owners still hold their locks, all of them. Otherwise executes none.
 --
--- KEYS[2i-1]    lock i: a hash of owner to hold count, or a read-write lock (shared/read_write.lua);
+-- KEYS[2i-1]    lock i: a hash of owner to hold count, a read-write lock (shared/read_write.lua),
 --               or the leased permits of a semaphore: a sorted set of ids with the ends of their
 --               leases
 -- KEYS[2i]      the owner of lock i whose query was the last, a space, and the number of that query
@@ -28,7 +28,9 @@ local function is_held(lock, owner, is_permit)
         return not string.find(found.err, 'WRONGTYPE', 1, true) and found
     elseif is_permit then
         return found and tonumber(found) > now_millis()
-    elseif found and not string.find(owner, ':write$') and redis.call('hexists', lock, 'mode') == 1 then
+    end
+    local is_reader = not string.find(owner, ':write$')
+    if found and is_reader and redis.call('hexists', lock, 'mode') == 1 then
         local left = hold_left(lock, owner)
         return type(left) == 'table' and left or left ~= -2
     end

@@ -118,18 +118,19 @@ macro_rules! guard_methods {
             ///
             /// * No other command is executed between them. A command that fails does not end or
             ///   undo the others, as with EXEC; `atomic` changes nothing.
-            /// * They are sent once, and have one command timeout. They are never repeated without a
-            ///   clear reply. If it is not known whether they were executed, they may still be until
-            ///   the lock is released, but not after a later query of this hold. Threads that share
-            ///   the hold of a read lock release it together.
-            /// * At most 256 commands, and 8 MB. Commands that scripts may not call, that wait
+            /// * They are sent once, and have one command timeout. They are never repeated without
+            ///   a clear reply. If it is not known whether they were executed, they may still be
+            ///   until the lock is released, but not after a later query of this hold. Threads that
+            ///   share the hold of a read lock release it together. * At most 256 commands, and 8
+            ///   MB. Commands that scripts may not call, that wait
             ///   (`BLPOP`), that call scripts (`EVAL`) or that change the connection (`SELECT`) are
             ///   refused. While they run, Redis serves no other client, as with every script.
-            /// * In a cluster, all keys must be in the slot of the lock, as `{order:42}:state` is in
-            ///   that of the lock `order:42`.
-            /// * A guard of several locks needs names of one client, and in a cluster of one slot. A
-            ///   [`RedLock`](crate::RedLock) has no query.
-            /// * Lua changes some replies: of an integer above 2^53 only the first digits are exact.
+            /// * In a cluster, all keys must be in the slot of the lock, as `{order:42}:state` is
+            ///   in that of the lock `order:42`.
+            /// * A guard of several locks needs names of one client, and in a cluster of one slot.
+            ///   A [`RedLock`](crate::RedLock) has no query.
+            /// * Lua changes some replies: of an integer above 2^53 only the first digits are
+            ///   exact.
             ///
             /// ```
             /// # fn main() -> leasehold::Result<()> {
@@ -154,9 +155,9 @@ macro_rules! guard_methods {
             /// * [`Error::Query`](crate::Error::Query) if a command failed, if its reply does not
             ///   fit `T`, or if there was no clear reply. After all other errors, none of the
             ///   commands was or will be executed.
-            /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout in which
-            ///   they could not be sent, [`Error::Redis`](crate::Error::Redis) if Redis refused all
-            ///   of them.
+            /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout in
+            ///   which they could not be sent, [`Error::Redis`](crate::Error::Redis) if Redis
+            ///   refused all of them.
             /// * [`Error::Config`](crate::Error::Config) beyond the limits above.
             /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
             ///   client's.

@@ -17,11 +17,11 @@ const MOST_WORDS: usize = 7_000;
 /// The commands that scripts may not call or that wait, those that call scripts, and those that
 /// change the connection, which other calls use, too.
 const REFUSED: &str = "
-    ACL ASKING AUTH BGREWRITEAOF BGSAVE BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN
-    CLIENT CONFIG DEBUG DISCARD EVAL EVALSHA EVALSHA_RO EVAL_RO EXEC FAILOVER FCALL FCALL_RO FUNCTION
-    HELLO LATENCY MODULE MONITOR MULTI PSUBSCRIBE PSYNC PUNSUBSCRIBE QUIT READONLY READWRITE REPLCONF
-    REPLICAOF RESET ROLE SAVE SCRIPT SELECT SHUTDOWN SLAVEOF SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE SWAPDB
-    SYNC UNSUBSCRIBE UNWATCH WAIT WAITAOF WATCH";
+    ACL ASKING AUTH BGREWRITEAOF BGSAVE BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX
+    BZPOPMIN CLIENT CONFIG DEBUG DISCARD EVAL EVALSHA EVALSHA_RO EVAL_RO EXEC FAILOVER FCALL
+    FCALL_RO FUNCTION HELLO LATENCY MODULE MONITOR MULTI PSUBSCRIBE PSYNC PUNSUBSCRIBE QUIT READONLY
+    READWRITE REPLCONF REPLICAOF RESET ROLE SAVE SCRIPT SELECT SHUTDOWN SLAVEOF SSUBSCRIBE SUBSCRIBE
+    SUNSUBSCRIBE SWAPDB SYNC UNSUBSCRIBE UNWATCH WAIT WAITAOF WATCH";
 
 /// The words of a command.
 pub(crate) type Command<'p> = Vec<&'p [u8]>;
@@ -82,7 +82,8 @@ pub(crate) fn commands(pipeline: &Pipeline) -> Result<Vec<Command<'_>>> {
 }
 
 /// Which words of a command are keys: every `step`th from the `first` to the `last`, which counts
-/// from the end if it is negative. Without keys, `first` is zero. `None`: that depends on the words.
+/// from the end if it is negative. Without keys, `first` is zero. `None`: that depends on the
+/// words.
 pub(crate) type KeyPositions = Option<[i64; 3]>;
 
 /// The positions in a reply to COMMAND INFO. A command that the server does not have has no keys.

@@ -10,8 +10,8 @@ use crate::error::Result;
 /// A query that is under way. One follows another, because the script refuses each whose number is
 /// not greater than that of the last one.
 ///
-/// While one may still be executed, the grant gets no other hold: it is released after this one, and
-/// then nothing is executed with its owner id any more.
+/// While one may still be executed, the grant gets no other hold: it is released after this one,
+/// and then nothing is executed with its owner id any more.
 pub(crate) struct Query<'g> {
     pub(crate) grant: &'g Grant,
     pub(crate) number: u64,
