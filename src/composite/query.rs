@@ -79,7 +79,7 @@ impl Held {
     }
 
     /// The error of a query that was executed, or may be.
-    pub(crate) fn query_error(&self, cause: Cause, executed: bool) -> Error {
+    pub(crate) fn query_error(&self, cause: SharedCause, executed: bool) -> Error {
         let first = self
             .levels()
             .first()
