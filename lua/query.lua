@@ -7,7 +7,7 @@
 -- KEYS[2n+1..]  in a cluster, the keys of the commands
 -- ARGV[1]       n, the number of locks
 -- ARGV[2]       how long the numbers are kept, in milliseconds
--- ARGV[3i]      the owner of lock i, or the id of a permit, 16 bytes
+-- ARGV[3i]      the owner of lock i, or the ids of permits, 16 bytes each
 -- ARGV[3i+1]    the number of the query among those of the owner, which rises
 -- ARGV[3i+2]    1: a permit; 0: a lock
 -- ARGV[3n+3..]  for each command, the number of its words, and the words
@@ -19,15 +19,21 @@
 
 -- require "hold_left"
 -- require "now_millis"
+-- require "permits"
 
 -- True if it is held. Otherwise false, or an error that says nothing of it.
 local function is_held(lock, owner, is_permit)
-    -- pcall: a key of another type is not held.
-    local found = redis.pcall(is_permit and 'zscore' or 'hget', lock, owner)
+    local found
+    if is_permit then
+        found = leased_until(lock, owner)
+    else
+        -- pcall: a key of another type is not held.
+        found = redis.pcall('hget', lock, owner)
+    end
     if type(found) == 'table' then
         return not string.find(found.err, 'WRONGTYPE', 1, true) and found
     elseif is_permit then
-        return found and tonumber(found) > now_millis()
+        return found and found > now_millis()
     end
     local is_reader = not string.find(owner, ':write$')
     if found and is_reader and redis.call('hexists', lock, 'mode') == 1 then

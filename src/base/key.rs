@@ -139,7 +139,6 @@ impl LockKey {
     }
 
     /// The key that has the owners of what is held: the lock, or the leases of a semaphore.
-    #[cfg(feature = "testing")]
     pub(crate) fn owners_key(&self) -> String {
         match self.0.family {
             Family::Semaphore => self.leases_key(),

@@ -110,6 +110,7 @@ impl Held {
             }
         };
         let names = self.levels().iter().map(|level| level.hold.key().name());
-        Err(Error::misused(&names.collect::<Vec<_>>().join(", "), rule))
+        let names = names.collect::<Vec<_>>().join(", ");
+        Err(Error::config("lock", format_args!("{names:?}"), rule).concerning(&names))
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn keys_of(
             let own = lock.suffixed("state");
             let rule =
                 format!("in a cluster, a query needs keys in the slot of the lock, as {own:?}");
-            Err(Error::config("key", key, rule).concerning(lock.name()))
+            Err(Error::argument("key", key, rule).concerning(lock.name()))
         }
     }
 }

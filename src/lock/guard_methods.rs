@@ -158,7 +158,9 @@ macro_rules! guard_methods {
             /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout in
             ///   which they could not be sent, [`Error::Redis`](crate::Error::Redis) if Redis
             ///   refused all of them.
-            /// * [`Error::Config`](crate::Error::Config) beyond the limits above.
+            /// * [`Error::InvalidArgument`](crate::Error::InvalidArgument) for commands beyond the
+            ///   limits above, [`Error::Config`](crate::Error::Config) for a guard that has no
+            ///   query.
             /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
             ///   client's.
             pub fn query<T: redis::FromRedisValue>(&self, pipeline: &redis::Pipeline) -> Result<T> {

@@ -49,7 +49,7 @@ fn is_refused(name: &str, command: &[&[u8]]) -> bool {
 pub(crate) fn commands(pipeline: &Pipeline) -> Result<Vec<Command<'_>>> {
     if pipeline.len() > MOST {
         let rule = "a query has at most 256 commands";
-        return Err(Error::config("commands", pipeline.len(), rule));
+        return Err(Error::argument("commands", pipeline.len(), rule));
     }
     let mut commands = Vec::with_capacity(pipeline.len());
     for command in pipeline.cmd_iter() {
@@ -70,13 +70,13 @@ pub(crate) fn commands(pipeline: &Pipeline) -> Result<Vec<Command<'_>>> {
             commands.push(words);
             continue;
         };
-        return Err(Error::config("command", name, rule));
+        return Err(Error::argument("command", name, rule));
     }
     match commands.iter().flatten().map(|word| word.len()).sum() {
         0..=LARGEST => Ok(commands),
         bytes => {
             let rule = "a query has at most 8 MB";
-            Err(Error::config("commands", format!("{bytes} bytes"), rule))
+            Err(Error::argument("commands", format!("{bytes} bytes"), rule))
         }
     }
 }

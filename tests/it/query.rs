@@ -217,7 +217,7 @@ fn what_scripts_cannot_call_is_refused_before_anything_is_sent() {
     };
     for name in refused.iter().map(String::as_str).chain(more) {
         let refused = guard.query::<()>(&pipeline(&[name]));
-        let Err(Error::Config { value, lock, .. }) = &refused else {
+        let Err(Error::InvalidArgument { value, lock, .. }) = &refused else {
             panic!("{name}: {refused:?}");
         };
         assert_eq!((&**value, lock.is_empty()), (&*name.to_uppercase(), false));
@@ -238,7 +238,7 @@ fn what_scripts_cannot_call_is_refused_before_anything_is_sent() {
         ("8 MB", pipeline(&["set", "key", &large])),
     ] {
         let refused = guard.query::<()>(&pipeline);
-        assert_matches!(refused, Err(Error::Config { .. }), "{what}");
+        assert_matches!(refused, Err(Error::InvalidArgument { .. }), "{what}");
     }
     assert_eq!(monitor.commands(), [""; 0]);
     drop(monitor);

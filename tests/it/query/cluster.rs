@@ -40,7 +40,7 @@ fn a_key_of_another_slot_is_refused_by_its_name() {
     ];
     for words in refused {
         let result = guard.query::<()>(&pipeline(&[&["SET", &own, "1"], words]));
-        let Err(Error::Config { value, rule, .. }) = &result else {
+        let Err(Error::InvalidArgument { value, rule, .. }) = &result else {
             panic!("{words:?}: {result:?}");
         };
         assert_eq!(&**value, format!("{other:?}"), "{words:?}");
