@@ -145,6 +145,20 @@ fn a_permit_is_checked_with_its_lease() {
     assert_eq!(number(&server, &key), Some(3));
 }
 
+#[test]
+fn all_of_several_permits_are_checked() {
+    let server = Server::start();
+    let (client, key) = (client(&server.url()), unique("number"));
+    let semaphore = client.leased_semaphore(&unique("query"));
+    semaphore.set_permits(3).unwrap();
+    let permits = semaphore.acquire_many(3, long()).unwrap();
+    permits.query::<()>(&add_one(&key)).unwrap();
+    let last = permits.ids().last().unwrap().to_owned();
+    assert!(semaphore.release(&last).unwrap());
+    assert_matches!(permits.query::<()>(&add_one(&key)), Err(Error::Lost { .. }));
+    assert_eq!(number(&server, &key), Some(1));
+}
+
 /// The hash keeps the field of a reader that has died as long as there are others.
 #[test]
 fn a_reader_is_checked_with_its_lease() {
