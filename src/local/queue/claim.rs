@@ -165,18 +165,18 @@ impl Claim {
     /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
     pub(crate) fn begin_request(&self) -> (Moment, usize) {
         let now = Moment::now();
-        let mut locks = self.queue.0.lock();
-        let Some(entry) = locks.entries.get_mut(&self.lock) else {
-            return (now, 1);
-        };
-        if !entry.ticket.is_of(self.holder) {
-            return (now, 1);
-        }
-        let holds = entry.contenders();
-        // A thread that holds the lock exclusively uses the ticket of that hold for a shared one.
-        let unanswered = entry.ticket.unanswered_since();
-        let since = unanswered.map_or(now, |since| *since.get_or_insert(now));
-        (since.min(now), holds)
+        self.queue.change(|locks| {
+            let entry = locks.entries.get_mut(&self.lock);
+            let Some(entry) = entry.filter(|entry| entry.ticket.is_of(self.holder)) else {
+                return (now, 1);
+            };
+            let holds = entry.contenders();
+            // A thread that holds the lock exclusively uses the ticket of that hold for a shared
+            // one.
+            let unanswered = entry.ticket.unanswered_since();
+            let since = unanswered.map_or(now, |since| *since.get_or_insert(now));
+            (since.min(now), holds)
+        })
     }
 
     /// Records a reply.
@@ -205,8 +205,8 @@ impl Claim {
 
     /// True if another thread of the client wants the lock: it waits for the ticket, or has it.
     pub(crate) fn is_wanted_by_others(&self) -> bool {
-        let locks = self.queue.0.lock();
-        locks.is_wanted_beside(&self.lock, self.holder)
+        let is_wanted = |locks: &Locks| locks.is_wanted_beside(&self.lock, self.holder);
+        self.queue.read(is_wanted)
     }
 
     /// Passes the ticket on if another thread of the client wants the lock. True if that thread has

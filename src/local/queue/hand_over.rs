@@ -69,9 +69,8 @@ impl LocalQueue {
     /// The locks that the thread wants to which this hold's grant is handed over next, if its only
     /// level is unlocked now. Empty if it is not handed over.
     pub(crate) fn next_wants(&self, hold: &Arc<Hold>) -> Vec<LockId> {
-        let locks = self.0.lock();
-        let entry = locks.entries.get(&hold.lock);
-        let next = entry.and_then(|entry| {
+        let next = self.read(|locks| {
+            let entry = locks.entries.get(&hold.lock)?;
             let wanted = &entry.waiting.front()?.wanted;
             let grant = hold.grant();
             let has_turn = grant.has_turn(entry.slice(grant.holds()), Moment::now());

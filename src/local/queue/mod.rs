@@ -102,6 +102,11 @@ impl LocalQueue {
         Arc::clone(SHARED.get_or_init(PerProcess::default).get())
     }
 
+    /// Reads the queue under its mutex.
+    fn read<R>(&self, read: impl FnOnce(&Locks) -> R) -> R {
+        read(&self.0.lock())
+    }
+
     /// Changes the queue under its mutex. After that, wakes the threads for which something has
     /// changed, and drops the holds that were removed.
     fn change<R>(&self, change: impl FnOnce(&mut Locks) -> R) -> R {
@@ -126,30 +131,31 @@ impl LocalQueue {
         (holder, is_shared): (HolderId, bool),
         now: Moment,
     ) -> Entered {
-        let mut locks = self.0.lock();
-        let entry = locks.entries.get(lock);
-        let own = entry.and_then(|entry| entry.hold_of((holder, is_shared)).cloned());
-        if own.is_some() {
-            return Entered {
-                own,
-                other: None,
-                claim: None,
+        self.change(|locks| {
+            let entry = locks.entries.get(lock);
+            let own = entry.and_then(|entry| entry.hold_of((holder, is_shared)).cloned());
+            if own.is_some() {
+                return Entered {
+                    own,
+                    other: None,
+                    claim: None,
+                };
+            }
+            let other = entry.and_then(|entry| entry.hold_of((holder, !is_shared)).cloned());
+            let claim = || Claim::new(self, lock.clone(), holder, is_shared);
+            let claim = if other.is_some() && is_shared {
+                // It uses the ticket of the exclusive hold.
+                Some(claim().kept())
+            } else if entry.is_none_or(|entry| entry.is_open_to(is_shared)) {
+                let mut claim = claim();
+                claim.is_alone = true;
+                claim.note(locks.give_ticket(lock, holder, now));
+                Some(claim)
+            } else {
+                None
             };
-        }
-        let other = entry.and_then(|entry| entry.hold_of((holder, !is_shared)).cloned());
-        let claim = || Claim::new(self, lock.clone(), holder, is_shared);
-        let claim = if other.is_some() && is_shared {
-            // It uses the ticket of the exclusive hold.
-            Some(claim().kept())
-        } else if entry.is_none_or(|entry| entry.is_open_to(is_shared)) {
-            let mut claim = claim();
-            claim.is_alone = true;
-            claim.note(locks.give_ticket(lock, holder, now));
-            Some(claim)
-        } else {
-            None
-        };
-        Entered { own, other, claim }
+            Entered { own, other, claim }
+        })
     }
 
     /// Begins the first hold on a new grant, for a thread with this id.
@@ -166,26 +172,27 @@ impl LocalQueue {
 
     /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.
     pub(crate) fn hold_of(&self, lock: &LockId, who: (HolderId, bool)) -> Option<Arc<Hold>> {
-        let locks = self.0.lock();
-        locks.entries.get(lock)?.hold_of(who).cloned()
+        self.read(|locks| locks.entries.get(lock)?.hold_of(who).cloned())
     }
 
     /// True if a thread requests the lock from Redis, or waits for it.
     pub(crate) fn is_requested(&self, lock: &LockId) -> bool {
-        let locks = self.0.lock();
-        let entry = locks.entries.get(lock);
-        entry.is_some_and(|entry| matches!(entry.ticket, Ticket::Requests { .. }))
+        self.read(|locks| {
+            let entry = locks.entries.get(lock);
+            entry.is_some_and(|entry| matches!(entry.ticket, Ticket::Requests { .. }))
+        })
     }
 
     /// The grants of the threads that hold the lock, and the idle one.
     pub(crate) fn current_grants(&self, lock: &LockId) -> List<Arc<Grant>> {
-        let locks = self.0.lock();
-        let entries = locks.entries.get(lock).into_iter();
-        let grants = entries.flat_map(|entry| {
-            let holds = entry.holds().map(|hold| hold.grant());
-            holds.chain(entry.idle.clone())
+        let mut grants: List<Arc<Grant>> = self.read(|locks| {
+            let entries = locks.entries.get(lock).into_iter();
+            let grants = entries.flat_map(|entry| {
+                let holds = entry.holds().map(|hold| hold.grant());
+                holds.chain(entry.idle.clone())
+            });
+            grants.collect()
         });
-        let mut grants: List<Arc<Grant>> = grants.collect();
         grants.sort_unstable_by_key(|grant| grant.id());
         grants.dedup_by_key(|grant| grant.id());
         grants
@@ -194,17 +201,17 @@ impl LocalQueue {
     /// Forgets the locks of a client whose last handle was dropped. Returns the holds that end, of
     /// threads that never unlocked them.
     pub(crate) fn remove_client(&self, client: u64) -> List<Arc<Hold>> {
-        let mut locks = self.0.lock();
-        let entries = locks.entries.extract_if(|lock, _| lock.client == client);
-        let entries: Vec<_> = entries.collect();
-        drop(locks);
+        let entries: Vec<_> = self.change(|locks| {
+            let entries = locks.entries.extract_if(|lock, _| lock.client == client);
+            entries.collect()
+        });
         let holds = entries.iter().flat_map(|(_, entry)| entry.holds());
         holds.cloned().collect()
     }
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        self.0.lock().entries.is_empty()
+        self.read(|locks| locks.entries.is_empty())
     }
 }
 
@@ -301,20 +308,20 @@ impl GrantQueue for LocalQueue {
     }
 
     fn end_idle(&self, grant: &Grant) -> bool {
-        let mut locks = self.0.lock();
-        let lock = &grant.lock;
-        if let Some(entry) = locks.entries.get_mut(lock) {
-            entry.idle.take_if(|idle| idle.id() == grant.id());
-        }
-        locks.forget_unused(lock);
-        // A shared grant may be idle beside a newer one. Then no thread can take it again.
-        grant.end()
+        self.change(|locks| {
+            let lock = &grant.lock;
+            if let Some(entry) = locks.entries.get_mut(lock) {
+                entry.idle.take_if(|idle| idle.id() == grant.id());
+            }
+            locks.forget_unused(lock);
+            // A shared grant may be idle beside a newer one. Then no thread can take it again.
+            grant.end()
+        })
     }
 
     fn shut_down(&self, grant: &Grant) -> Option<Losses> {
         // Under this mutex no thread is about to hand the grant over, which then would not be
         // released.
-        let _locks = self.0.lock();
-        grant.end_as_lost(LostReason::ShutDown)
+        self.read(|_locks| grant.end_as_lost(LostReason::ShutDown))
     }
 }

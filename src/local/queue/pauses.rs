@@ -1,6 +1,6 @@
 //! How the threads of this client leave a lock to other clients, and what is known of those.
 
-use super::{Claim, LocalQueue, LockId};
+use super::{Claim, LocalQueue, LockId, Locks};
 use crate::base::clock::Moment;
 use crate::local::yields::Pause;
 
@@ -20,17 +20,17 @@ impl Claim {
 
     /// True if [`take_pause`](Self::take_pause) has one.
     pub(crate) fn has_pause(&self) -> bool {
-        let locks = self.queue.0.lock();
-        let entry = locks.entries.get(&self.lock);
-        entry.is_some_and(|entry| entry.yields.as_ref().is_some_and(|one| one.pause.is_some()))
+        let pause = |locks: &Locks| locks.entries.get(&self.lock)?.yields.as_ref()?.pause;
+        self.queue.read(pause).is_some()
     }
 
     /// Records a hold of a client of another library, and its owner, if a refusal named it.
     pub(crate) fn note_passed(&self, owner: Option<&str>) {
-        let mut locks = self.queue.0.lock();
-        if let Some(entry) = locks.entries.get_mut(&self.lock) {
-            entry.yields.get_or_insert_default().passed(owner);
-        }
+        self.queue.change(|locks| {
+            if let Some(entry) = locks.entries.get_mut(&self.lock) {
+                entry.yields.get_or_insert_default().passed(owner);
+            }
+        });
     }
 }
 

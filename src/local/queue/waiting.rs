@@ -23,10 +23,11 @@ impl LocalQueue {
     /// True if a thread may send one request without the ticket of a lock whose kind allows that:
     /// it passes no thread of this client that waits, and no other client is known to wait.
     pub(crate) fn needs_no_ticket(&self, lock: &LockId) -> bool {
-        let locks = self.0.lock();
-        locks.entries.get(lock).is_none_or(|entry| {
-            let yields = entry.yields.as_ref();
-            entry.is_free() && !yields.is_some_and(|yields| yields.is_contended)
+        self.read(|locks| {
+            locks.entries.get(lock).is_none_or(|entry| {
+                let yields = entry.yields.as_ref();
+                entry.is_free() && !yields.is_some_and(|yields| yields.is_contended)
+            })
         })
     }
 
@@ -53,15 +54,16 @@ impl LocalQueue {
 
     /// Also wakes a waiting thread when the thread with the ticket gets a reply.
     pub(crate) fn await_reply(&self, waiter: &Arc<Waiter>) {
-        let mut locks = self.0.lock();
-        if let Some(entry) = locks.entries.get_mut(&waiter.wanted.lock) {
-            entry.await_reply.push(Arc::clone(waiter));
-        }
+        self.change(|locks| {
+            if let Some(entry) = locks.entries.get_mut(&waiter.wanted.lock) {
+                entry.await_reply.push(Arc::clone(waiter));
+            }
+        });
     }
 
     /// The ticket, if it was passed on to this waiting thread.
     pub(crate) fn claim_of(self: &Arc<Self>, waiter: &Waiter) -> Option<Claim> {
-        Claim::of_waiter(self, &self.0.lock(), waiter)
+        self.read(|locks| Claim::of_waiter(self, locks, waiter))
     }
 
     /// Removes a waiting thread. Returns the ticket if it was passed on to it before that.
@@ -79,27 +81,28 @@ impl LocalQueue {
 
     /// Since when requests for this lock have had no reply; `None` if the last one had a reply.
     pub(crate) fn unanswered_since(&self, lock: &LockId) -> Option<Moment> {
-        match self.0.lock().entries.get(lock)?.ticket {
+        self.read(|locks| match locks.entries.get(lock)?.ticket {
             Ticket::Requests {
                 unanswered_since, ..
             } => unanswered_since,
             Ticket::Free | Ticket::Holds(_) => None,
-        }
+        })
     }
 
     /// The ticket of a lock, as a thread sees it that waits since `begun`.
     pub(crate) fn ticket_state(&self, lock: &LockId, begun: Moment) -> TicketState {
-        let locks = self.0.lock();
-        let Some(entry) = locks.entries.get(lock) else {
-            return TicketState::Free;
-        };
-        match &entry.ticket {
-            Ticket::Requests {
-                unanswered_since: Some(since),
-                ..
-            } if *since <= begun => TicketState::Unanswered,
-            Ticket::Free if entry.readers.is_empty() => TicketState::Free,
-            _ => TicketState::LockIsHeld,
-        }
+        self.read(|locks| {
+            let Some(entry) = locks.entries.get(lock) else {
+                return TicketState::Free;
+            };
+            match &entry.ticket {
+                Ticket::Requests {
+                    unanswered_since: Some(since),
+                    ..
+                } if *since <= begun => TicketState::Unanswered,
+                Ticket::Free if entry.readers.is_empty() => TicketState::Free,
+                _ => TicketState::LockIsHeld,
+            }
+        })
     }
 }
