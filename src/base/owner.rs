@@ -29,25 +29,34 @@ thread_local! {
     static LIVENESS: Arc<()> = Arc::default();
 }
 
-/// Who has a hold in this process, or wants one. Never used for another holder.
+/// Who has a hold in this process, or wants one: a thread, or an owned guard, whichever thread uses
+/// it. A guard has one hold with one level. Never used for another holder.
+///
+/// Twice its number, and one more for a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum HolderId {
-    Thread(u64),
-    /// An owned guard, whichever thread uses it. It has one hold with one level.
-    Guard(u64),
-}
+pub(crate) struct HolderId(u64);
 
 impl HolderId {
     pub(crate) fn current_thread() -> Self {
-        THREAD.with(|number| Self::Thread(*number))
+        THREAD.with(|number| Self::thread(*number))
     }
 
     pub(crate) fn new_guard() -> Self {
-        Self::Guard(next_number())
+        Self::guard(next_number())
+    }
+
+    /// The thread with this number.
+    pub(crate) const fn thread(number: u64) -> Self {
+        Self(number * 2)
+    }
+
+    /// The guard with this number.
+    pub(crate) const fn guard(number: u64) -> Self {
+        Self(number * 2 + 1)
     }
 
     pub(crate) fn is_guard(self) -> bool {
-        matches!(self, Self::Guard(_))
+        self.0 % 2 == 1
     }
 }
 

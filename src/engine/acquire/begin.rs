@@ -162,7 +162,7 @@ mod tests {
             kind: call.lock.kind,
             also: Vec::new(),
         };
-        let holder = HolderId::Thread(u64::MAX);
+        let holder = HolderId::thread(u64::MAX / 2);
         let waiter = Waiter::new(wanted, holder, call.budget.unparker());
         assert!(call.lock.core.queue.enqueue(&waiter).is_none(), "it waits");
         waiter

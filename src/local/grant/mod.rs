@@ -85,8 +85,8 @@ pub(crate) struct Grant {
     /// schedule.
     is_noted: AtomicBool,
     state: Mutex<GrantState>,
-    /// The number of the last query. Locked until there is a reply.
-    last_query: Mutex<u64>,
+    /// Locked by a query until there is a reply.
+    query_turn: Mutex<()>,
     /// Knows which thread may use the grant.
     queue: Weak<dyn GrantQueue>,
     observer: Arc<Observer>,
@@ -133,6 +133,8 @@ struct GrantState {
     seen: Option<Moment>,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
+    /// The number of queries so far.
+    queries: u64,
     /// A query got no reply yet, or no clear one, so Redis may execute it later.
     has_unclear_query: bool,
     /// The holds that were lost: a test skips their time, too.
@@ -301,11 +303,12 @@ impl Grant {
                 watched_until: asked.after(FIRST_READ.min(left_at_renewal(lease))),
                 seen: Some(asked),
                 kept_in_redis: None,
+                queries: 0,
                 has_unclear_query: false,
                 #[cfg(feature = "testing")]
                 lost: Vec::new(),
             }),
-            last_query: Mutex::new(0),
+            query_turn: Mutex::new(()),
             granted,
             queue,
             observer,

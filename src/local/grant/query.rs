@@ -8,7 +8,8 @@ use super::{Grant, Hold};
 use crate::error::Result;
 
 /// A query that is under way. One follows another, because the script refuses each whose number is
-/// not greater than that of the last one.
+/// not greater than that of the last one. So this has the mutex of the turn while the query is sent
+/// and executed. The mutex protects no data, and the next query waits for it with a deadline.
 ///
 /// While one may still be executed, the grant gets no other hold: it is released after this one,
 /// and then nothing is executed with its owner id any more.
@@ -17,7 +18,7 @@ pub(crate) struct Query<'g> {
     pub(crate) number: u64,
     /// An earlier one may still be executed.
     pub(crate) follows_unclear: bool,
-    _turn: MutexGuard<'g, u64>,
+    _turn: MutexGuard<'g, ()>,
 }
 
 impl Hold {
@@ -27,7 +28,7 @@ impl Hold {
         grant: &'g Grant,
         time: Duration,
     ) -> Result<Option<Query<'g>>> {
-        let Some(mut last) = grant.last_query.try_lock_for(time) else {
+        let Some(turn) = grant.query_turn.try_lock_for(time) else {
             return Ok(None);
         };
         let mut state = grant.state.lock();
@@ -35,12 +36,12 @@ impl Hold {
         if !std::ptr::eq(&raw const *self.unless_ended()?.grant, grant) {
             return Err(self.not_held());
         }
-        *last += 1;
+        state.queries += 1;
         Ok(Some(Query {
             grant,
-            number: *last,
+            number: state.queries,
             follows_unclear: std::mem::replace(&mut state.has_unclear_query, true),
-            _turn: last,
+            _turn: turn,
         }))
     }
 }

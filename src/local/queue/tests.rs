@@ -27,8 +27,8 @@ const GUARDS: u64 = 1_000_000;
 
 fn thread(number: u64) -> HolderId {
     match number < GUARDS {
-        true => HolderId::Thread(number),
-        false => HolderId::Guard(number),
+        true => HolderId::thread(number),
+        false => HolderId::guard(number),
     }
 }
 
