@@ -1,5 +1,6 @@
 //! The client: it connects to Redis and makes lock handles.
 
+mod adopt;
 mod handles;
 mod lifetime;
 #[cfg(feature = "testing")]

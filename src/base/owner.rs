@@ -150,6 +150,26 @@ impl OwnerId {
         })
     }
 
+    /// Adds the names of `older` as the older ones.
+    pub(crate) fn before(&self, older: &Self) -> Self {
+        Self([&self.0, " ", &older.0].concat().into())
+    }
+
+    /// The owner id with this text; `None` if it is no owner id of a lock, or of a permit.
+    pub(crate) fn parse(text: &str, is_permit: bool) -> Option<Self> {
+        let is_id = match text.split_once(':') {
+            Some((client, number)) => {
+                let is_number = number.parse::<u64>().is_ok() && !number.starts_with('+');
+                !is_permit && client.len() == 36 && Uuid::try_parse(client).is_ok() && is_number
+            }
+            None => {
+                let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                is_permit && text.len() == 32 && is_hex
+            }
+        };
+        is_id.then(|| Self(text.into()))
+    }
+
     /// Splits off the newest name. Also returns the older names, if there are any.
     pub(crate) fn split(&self) -> (Self, Option<Self>) {
         match self.0.split_once(' ') {

@@ -9,6 +9,7 @@
 //! | `grant_request` | requests about one grant; gives the watchdog its new schedule |
 //! | `lock_call` | one call that acquires a lock |
 //! | `ask` | a request for a lock, its reply, and what undoes it |
+//! | `adopt` | gives a hold away for a token; takes it over by the token |
 //! | `local_wait` | waits in the local queue for the ticket |
 //! | `line` | how a client stands in the line of a lock, and how its thread sleeps there |
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
@@ -20,6 +21,7 @@
 //! | `wait` | the loop of every call that waits, and its sleeps: listens, polls |
 
 mod acquire;
+mod adopt;
 mod ask;
 mod condition;
 mod grant_request;

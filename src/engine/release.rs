@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::grant_request::{GrantReply, note_count, request_about_grant, reschedule_if_earlier};
 use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
 use crate::core::Core;
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::local::{Hold, Released, Unlocked, Unlocks};
@@ -235,7 +236,11 @@ impl ReleaseEnd {
             Ok(reply) => reply,
             Err(error) => return Self::Unclear(error),
         };
+        let kept = hold.grant().kept_in_redis();
+        let is_given_away = kept.is_some_and(|kept| kept.is_given_away);
         match reply.verdict {
+            // Nothing was published.
+            Verdict::Done { .. } if is_given_away => Self::Released(None),
             Verdict::Done {
                 listeners,
                 is_called,
@@ -255,7 +260,7 @@ impl ReleaseEnd {
                 )
             }
             // An earlier copy of this request has released the lock.
-            Verdict::Lost(_) if reply.is_ambiguous => Self::Released(None),
+            Verdict::Lost(_) if reply.is_ambiguous && !is_given_away => Self::Released(None),
             Verdict::Lost(reason) => Self::Gone(reason),
         }
     }
@@ -294,8 +299,18 @@ impl Report {
 /// a while, or if the watchdog has ended: then it ends with the rest of its lease.
 fn release_later(core: &Core, hold: &Hold) -> bool {
     let grant = hold.grant();
-    let (key, call) = (grant.key().clone(), grant.release_call());
-    grant.kept_in_redis().is_none() && core.watchdog.release_orphan(key, call, grant.lease_ends())
+    let (key, ends) = (grant.key().clone(), grant.lease_ends());
+    let (call, ends) = match grant.kept_in_redis() {
+        None => (grant.release_call(), ends),
+        // No client has the token.
+        Some(kept) if kept.is_given_away => {
+            let lease = Duration::from_millis(kept.millis);
+            let call = grant.kind.release(&key, &kept.owner);
+            (call, ends.max(Moment::now().after(lease)))
+        }
+        Some(_) => return false,
+    };
+    core.watchdog.release_orphan(key, call, ends)
 }
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.

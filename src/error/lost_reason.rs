@@ -21,6 +21,10 @@ pub enum LostReason {
     /// The client was shut down while a thread held the lock: see
     /// [`LockClient::shutdown`](crate::LockClient::shutdown).
     ShutDown,
+    /// [`LockClient::adopt`](crate::LockClient::adopt) found that the lock or the permit is not held
+    /// under this token any more: the token was used before, the lease has ended, or the lock was
+    /// released by [`force_unlock`](crate::LockClient::force_unlock).
+    TokenSpent,
 }
 
 impl fmt::Display for LostReason {
@@ -31,6 +35,7 @@ impl fmt::Display for LostReason {
             Self::Taken => "another client or thread acquired it",
             Self::RenewalLimit => "its renewal limit is reached",
             Self::ShutDown => "its client was shut down",
+            Self::TokenSpent => "its token was used before, or its lease has ended",
         })
     }
 }

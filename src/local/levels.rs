@@ -67,6 +67,11 @@ impl Levels {
         Some(self.count())
     }
 
+    /// The terms of the newest level.
+    pub(super) fn newest(&self) -> Option<Terms> {
+        self.held.last().map(|level| level.terms)
+    }
+
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.held.len()).unwrap_or(u32::MAX)
     }

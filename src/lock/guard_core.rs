@@ -122,6 +122,18 @@ impl GuardCore {
         }
     }
 
+    /// Ends the hold here, and leaves it in Redis for the client that adopts it by this token.
+    pub(super) fn into_token(mut self) -> Result<String> {
+        let Held::One(level) = &self.held else {
+            let rule = "several locks have no token; give one lock away";
+            return Err(Error::misused(self.name(), rule));
+        };
+        let level = level.clone();
+        self.is_released = true;
+        let token = level.give_away(|| level.core.budget_to_unlock())?;
+        Ok(token.text())
+    }
+
     fn release_within(&mut self, budget: fn(&Core) -> CallBudget<'static>) -> Result<()> {
         self.is_released = true;
         self.held.release(|| self.held.budget(budget))

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use super::forward::forward;
 use super::guard_core::GuardCore;
-use super::guard_methods::{guard_methods, unlock_methods};
+use super::guard_methods::{guard_methods, token_methods, unlock_methods};
 use crate::base::subscription::Subscription;
 use crate::composite::Held;
 use crate::error::{LostReason, Result};
 
 /// A lock that this guard holds, whichever thread has the guard. Made by
-/// [`acquire_owned`](crate::Lock::acquire_owned) and its kin. Dropping the guard unlocks.
+/// [`acquire_owned`](crate::Lock::acquire_owned) and its kin, and by
+/// [`LockClient::adopt`](crate::LockClient::adopt). Dropping the guard unlocks.
 ///
 /// The hold belongs to the guard and to no thread: the guard can be sent to another thread, kept in
 /// a value that outlives the thread, or held across an `.await`. Each thread can check, extend and
@@ -71,7 +72,7 @@ pub struct OwnedGuard {
 
 impl OwnedGuard {
     /// The guard of a lock that was acquired for a guard.
-    pub(super) fn of(name: Arc<str>, held: impl Into<Held>) -> Self {
+    pub(crate) fn of(name: Arc<str>, held: impl Into<Held>) -> Self {
         let core = GuardCore::new(name, held.into());
         Self {
             token: core.token(),
@@ -91,6 +92,7 @@ impl OwnedGuard {
 
 guard_methods!(OwnedGuard);
 unlock_methods!(OwnedGuard, core);
+token_methods!(OwnedGuard, adopt);
 
 impl fmt::Debug for OwnedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

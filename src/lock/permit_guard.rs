@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::forward::forward;
 use super::guard_core::GuardCore;
-use super::guard_methods::guard_methods;
+use super::guard_methods::{guard_methods, token_methods};
 use crate::base::owner::OwnerId;
 use crate::base::subscription::Subscription;
 use crate::composite::Held;
@@ -63,7 +63,7 @@ pub struct PermitGuard {
 
 impl PermitGuard {
     /// The guard of the permits of one grant.
-    pub(super) fn of(name: Arc<str>, permit: HeldLock) -> Self {
+    pub(crate) fn of(name: Arc<str>, permit: HeldLock) -> Self {
         Self {
             id: permit.hold.grant().owner().clone(),
             core: GuardCore::new(name, Held::One(permit)),
@@ -100,6 +100,7 @@ impl PermitGuard {
 }
 
 guard_methods!(PermitGuard);
+token_methods!(PermitGuard, adopt_permit);
 
 impl fmt::Debug for PermitGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -150,6 +150,8 @@ pub(super) const fn label_of(reason: LostReason) -> &'static str {
         LostReason::Taken => "taken",
         LostReason::RenewalLimit => "renewal_limit",
         LostReason::ShutDown => "shut_down",
+        // No hold is lost for this reason.
+        LostReason::TokenSpent => "token_spent",
     }
 }
 

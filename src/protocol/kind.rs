@@ -39,6 +39,8 @@ pub(crate) struct Kind {
     /// Releases a lock, but leaves it held by another owner id.
     pub(super) to_leave: &'static LazyLock<Script>,
     pub(super) to_renew: &'static LazyLock<Script>,
+    /// Gives what an owner has to another owner id.
+    pub(super) to_adopt: &'static LazyLock<Script>,
     /// The script that reads which owner has a lock, and the argument for this kind.
     pub(super) to_inspect: (&'static LazyLock<Script>, &'static str),
 
@@ -139,6 +141,15 @@ impl Kind {
             }
             None => call,
         }
+    }
+
+    /// Gives the lock of the oldest of these names to the newest one, with a lease of at least
+    /// `millis` milliseconds. The names between them are those of earlier copies.
+    pub(crate) fn adopt(&self, key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
+        Call::new(self.to_adopt)
+            .key(&key.owners_key())
+            .arg((self.written)(owner))
+            .arg(itoa::Buffer::new().format(millis))
     }
 
     /// Reads an owner of a lock.

@@ -14,6 +14,7 @@
 //! | `query` | commands that are executed only while locks are held |
 //! | `commands` | the limits of these commands, and which of their words are keys |
 //! | `message` | the messages that scripts publish, and the places at which they arrive |
+//! | `token` | the text that stands for a hold which was given away |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
 mod commands;
@@ -30,6 +31,7 @@ mod read_write;
 mod reply;
 #[cfg(test)]
 mod tests;
+mod token;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,6 +57,7 @@ pub(crate) use reply::{
 };
 #[cfg(test)]
 pub(crate) use tests::TOY;
+pub(crate) use token::Token;
 
 use crate::base::excerpt::excerpt;
 use crate::base::owner::OwnerId;

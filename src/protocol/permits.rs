@@ -21,6 +21,7 @@ pub(crate) static PERMITS: Kind = Kind {
     to_acquire: &script::PERMIT_ACQUIRE,
     to_release: &script::PERMIT_RELEASE,
     to_renew: &script::PERMIT_RENEW,
+    to_adopt: &script::PERMIT_ADOPT,
     new_owner: |_client| OwnerId::of_permits(1),
     keys,
     written: |ids| bytes(ids).into(),

@@ -17,6 +17,7 @@ pub(crate) static PLAIN: Kind = Kind {
     to_release: &script::RELEASE,
     to_leave: &script::LEAVE,
     to_renew: &script::RENEW,
+    to_adopt: &script::ADOPT,
     to_inspect: (&script::INSPECT, "lock"),
     names: |names, _client| names,
     new_owner: OwnerId::new,

@@ -31,6 +31,7 @@ use crate::observe::{WaitOutcome, WaitSpan, are_spans_enabled};
 use crate::protocol::AcquireOptions;
 use acquisition::Acquisition;
 
+pub(in crate::engine) use begin::keep_adopted;
 pub(crate) use begin::{TicketLost, keep, take_without_request};
 use own::add_level;
 pub(crate) use own::{check_tokens, push_level};

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::{Grant, Hold, HoldEnd, HoldState, Unlocked, Unlocks};
+use super::{Grant, Hold, HoldEnd, HoldState, KeptInRedis, Unlocked, Unlocks};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::owner::OwnerId;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
 use crate::local::lease_state::{Action, LeaseState};
@@ -198,10 +199,32 @@ impl Hold {
         let grant = self.grant();
         let mut of_grant = grant.state.lock();
         if self.state.lock().end.is_none() {
-            let before = of_grant.kept_in_redis.as_ref().map_or(0, |kept| kept.0);
-            let (name, _) = grant.owner().with_fresh_name().split();
-            of_grant.kept_in_redis = Some(Box::new((millis.max(before), name)));
+            let before = of_grant
+                .kept_in_redis
+                .as_ref()
+                .map_or(0, |kept| kept.millis);
+            let (owner, _) = grant.owner().with_fresh_name().split();
+            of_grant.kept_in_redis = Some(Box::new(KeptInRedis {
+                millis: millis.max(before),
+                owner,
+                is_given_away: false,
+            }));
         }
+    }
+
+    /// Makes the release leave the lock in Redis with the whole lease of the newest level, under
+    /// another owner id. Returns both. `None` if the hold has ended.
+    pub(crate) fn give_away(&self) -> Option<(OwnerId, Terms)> {
+        let grant = self.grant();
+        let mut of_grant = grant.state.lock();
+        let terms = self.unless_ended().ok()?.levels.newest()?;
+        let owner = grant.owner().with_fresh_name();
+        of_grant.kept_in_redis = Some(Box::new(KeptInRedis {
+            millis: terms.millis,
+            owner: owner.clone(),
+            is_given_away: true,
+        }));
+        Some((owner.split().0, terms))
     }
 
     /// Removes these levels. The grant is free without a level of any hold.
@@ -225,11 +248,14 @@ impl Hold {
         let last = left == Some(0);
         match (left, state.end) {
             (None, _) => Unlocked::NotHeld,
-            (Some(_), Some(HoldEnd::Lost(reason))) => Unlocked::Lost { reason, last },
+            (Some(_), Some(HoldEnd::Lost(reason))) => {
+                of_grant.kept_in_redis.take_if(|kept| kept.is_given_away);
+                Unlocked::Lost { reason, last }
+            }
             (Some(0), _) => {
                 state.end = Some(match unlocks {
                     Unlocks::Suspends => HoldEnd::Suspended {
-                        kept_in_redis: of_grant.kept_in_redis.take().map(|kept| kept.0),
+                        kept_in_redis: of_grant.kept_in_redis.take().map(|kept| kept.millis),
                     },
                     Unlocks::Level(_) | Unlocks::Newest => HoldEnd::Released,
                 });

@@ -26,7 +26,8 @@
 //! | is lost alone, beside others that share the grant | `Held` | `Lost` | any |
 //!
 //! 1. With `kept_in_redis`, which a level may set while the hold is held, the release leaves the
-//!    lock in Redis for a while. Such a grant has no further hold.
+//!    lock in Redis: for a while, or for the client that adopts it. Such a grant has no further
+//!    hold.
 //! 2. With `ended_with_majority`, Redis may still have the lock, and the unlock releases it.
 
 mod hold;
@@ -131,7 +132,7 @@ struct GrantState {
     watched_until: Moment,
     /// Since when the watchdog has seen the grant in use without a break; `None` after a hand-over.
     seen: Option<Moment>,
-    /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
+    /// The release leaves the lock in Redis.
     kept_in_redis: Option<Box<KeptInRedis>>,
     /// The number of queries so far.
     queries: u64,
@@ -142,8 +143,17 @@ struct GrantState {
     lost: Vec<Weak<Hold>>,
 }
 
-/// For how many milliseconds a release leaves a lock in Redis, and under which owner id.
-type KeptInRedis = (u64, OwnerId);
+/// How a release leaves a lock in Redis.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptInRedis {
+    /// For this many milliseconds; at least, if it is given away.
+    pub(crate) millis: u64,
+    /// The owner id that replaces that of the grant. If it is given away, that of the grant
+    /// follows, because the call has both names.
+    pub(crate) owner: OwnerId,
+    /// The lock is for the client that adopts it.
+    pub(crate) is_given_away: bool,
+}
 
 /// Who uses a grant.
 #[derive(Debug)]
@@ -352,8 +362,7 @@ impl Grant {
         self.state.lock().holds
     }
 
-    /// How long the release leaves the lock in Redis, in milliseconds, and under which owner id;
-    /// `None` if the release frees the lock.
+    /// How the release leaves the lock in Redis; `None` if it frees the lock.
     pub(crate) fn kept_in_redis(&self) -> Option<KeptInRedis> {
         self.state.lock().kept_in_redis.as_deref().cloned()
     }

@@ -132,11 +132,13 @@ impl Grant {
         self.kind.release(&self.key, self.owner())
     }
 
-    /// The call that follows the last level: releases the lock, or leaves it in Redis for the time
-    /// that a level asked for.
+    /// The call that follows the last level: releases the lock, gives it away, or leaves it in
+    /// Redis for the time that a level asked for.
     pub(crate) fn end_call(&self) -> Call {
+        let (key, kind) = (&self.key, self.kind);
         match self.kept_in_redis() {
-            Some((millis, name)) => self.kind.leave(&self.key, self.owner(), millis, &name),
+            Some(kept) if kept.is_given_away => kind.adopt(key, &kept.owner, kept.millis),
+            Some(kept) => kind.leave(key, self.owner(), kept.millis, &kept.owner),
             None => self.release_call(),
         }
     }

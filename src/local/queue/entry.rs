@@ -17,7 +17,7 @@ use crate::local::yields::{SLICE, Yields};
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) ticket: Ticket,
-    /// The holds that do not exclude each other.
+    /// The holds without the ticket: those that do not exclude each other, and one that was adopted.
     pub(super) readers: Readers,
     /// The threads that wait for the ticket, in their order.
     pub(super) waiting: VecDeque<Arc<Waiter>>,
@@ -175,7 +175,7 @@ impl Entry {
     pub(super) fn hold_of(&self, (holder, is_shared): (HolderId, bool)) -> Option<&Arc<Hold>> {
         let is_own = |hold: &&Arc<Hold>| hold.holder == holder && hold.is_shared() == is_shared;
         let current = match is_shared {
-            true => self.readers.of(holder),
+            true => self.readers.of(holder).filter(is_own),
             false => self.hold().filter(is_own),
         };
         current.or_else(|| self.lost.iter().find(is_own))

@@ -10,7 +10,7 @@
 //! | file | duty |
 //! |---|---|
 //! | `entry` | what the queue knows of one lock |
-//! | `readers` | the holds on one lock that do not exclude each other |
+//! | `readers` | the holds on one lock without the ticket: shared ones, and an adopted one |
 //! | `waiter` | a thread that waits for the ticket |
 //! | `claim` | the ticket of a thread, and what came with it |
 //! | `pauses` | when a thread with the ticket leaves the lock to other clients |
@@ -54,7 +54,9 @@ use crate::protocol::Kind;
 /// Invariants that its mutex protects:
 ///
 /// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
-///   shared holds.
+///   shared holds, or a guard has an adopted one.
+/// * Each exclusive hold of a lock has the ticket, except an adopted one: that was granted without
+///   it, beside a thread that may have the ticket and request the lock. Redis refuses that thread.
 /// * Threads that wait for a lock get its ticket in their order.
 /// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
 /// * A reply wakes the threads that wait for that reply.

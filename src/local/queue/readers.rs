@@ -4,13 +4,18 @@
 //! to read gets a hold on the same grant in the same step, up to the first writer. A writer gets
 //! the ticket when no reader is left. A thread that writes and begins to read uses the ticket of
 //! its write hold; its write lock is not handed over while a reader is there.
+//!
+//! An adopted hold stands here, too, also an exclusive one: Redis gave it to its guard without the
+//! ticket. So threads that want an exclusive hold wait for its end. A thread that requested the lock
+//! before the adopt has the ticket meanwhile, and Redis refuses it. The grant of an adopted hold is
+//! not handed over, because its hold has no ticket.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
 
-use super::{Entry, LockId, Locks, Waiter};
+use super::{Entry, LocalQueue, LockId, Locks, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::{HolderId, Liveness};
 use crate::lease::Terms;
@@ -101,6 +106,16 @@ impl Entry {
             let who = (holder, Liveness::of(holder));
             has_ticket.then(|| self.readers.join(who, terms)).flatten()
         })
+    }
+}
+
+impl LocalQueue {
+    /// Records a hold that was adopted.
+    pub(crate) fn add_adopted(&self, hold: &Arc<Hold>) {
+        self.change(|locks| {
+            let entry = locks.entries.entry(hold.lock.clone()).or_default();
+            entry.readers.insert(hold);
+        });
     }
 }
 

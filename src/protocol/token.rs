@@ -1,0 +1,125 @@
+//! The text that stands for a hold which a guard has given away: fields with a point between them,
+//! and a sum that shows whether all of it is there. All characters can stand in a URL. It is a
+//! secret, so no error and no output contains it.
+//!
+//! | field | as text |
+//! |---|---|
+//! | format and version | `leasehold1` |
+//! | kind | its name |
+//! | lease | its milliseconds |
+//! | renewals | `fixed`, `renewed`, or how many are left |
+//! | fencing token | the number; empty without one |
+//! | owner id | with `_` for the colon |
+//! | name | in hexadecimal digits |
+//! | sum | the first eight digits of the SHA-1 of what is before it |
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::{Kind, LOCKS, PERMITS};
+use crate::base::owner::OwnerId;
+use crate::error::{Error, Result};
+use crate::lease::{Renewals, Terms, check_renewed, whole_millis};
+
+const FORMAT: &str = "leasehold";
+const VERSION: &str = "1";
+
+/// A hold that was given away. Without `Debug`, because it is a secret.
+pub(crate) struct Token {
+    pub(crate) kind: &'static Kind,
+    pub(crate) name: String,
+    /// The owner id that has the lock in Redis.
+    pub(crate) owner: OwnerId,
+    pub(crate) fencing: Option<u64>,
+    pub(crate) terms: Terms,
+}
+
+/// The error of an argument that is no token. It does not contain the argument.
+fn invalid(rule: &'static str) -> Error {
+    Error::config("token", "invalid", rule)
+}
+
+fn sum(text: &str) -> String {
+    let mut sum = sha1_smol::Sha1::from(text).digest().to_string();
+    sum.truncate(8);
+    sum
+}
+
+fn decoded_name(hex: &str) -> Option<String> {
+    let pairs = hex.as_bytes().chunks(2).map(|pair| {
+        let digits = str::from_utf8(pair).ok()?;
+        u8::from_str_radix(digits, 16).ok()
+    });
+    String::from_utf8(pairs.collect::<Option<_>>()?).ok()
+}
+
+impl Token {
+    pub(crate) fn text(&self) -> String {
+        let Terms { millis, renewals } = self.terms;
+        let renewals = match renewals {
+            Renewals::None => "fixed".into(),
+            Renewals::Unlimited => "renewed".into(),
+            Renewals::Left(left) => left.to_string(),
+        };
+        let fencing = self.fencing.map(|fencing| fencing.to_string());
+        let (kind, fencing) = (self.kind.name, fencing.unwrap_or_default());
+        let owner = self.owner.as_str().replace(':', "_");
+        let mut text = format!("{FORMAT}{VERSION}.{kind}.{millis}.{renewals}.{fencing}.{owner}.");
+        for byte in self.name.bytes() {
+            let _ = write!(text, "{byte:02x}");
+        }
+        let sum = sum(&text);
+        text + "." + &sum
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let begin = text
+            .strip_prefix(FORMAT)
+            .and_then(|rest| rest.split_once('.'));
+        match begin {
+            Some((VERSION, _)) => {}
+            Some((version, _)) if version.parse::<u32>().is_ok() => {
+                return Err(invalid("it was made by another version of this crate"));
+            }
+            _ => return Err(invalid("it is none that `into_token` has returned")),
+        }
+        let whole = text
+            .rsplit_once('.')
+            .filter(|(text, last)| sum(text) == *last);
+        let (text, _) = whole.ok_or_else(|| invalid("a part of it is missing or changed"))?;
+        Self::of_fields(text).ok_or_else(|| invalid("this version of the crate cannot read it"))
+    }
+
+    fn of_fields(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.split('.').collect();
+        let [_, kind, millis, renewals, fencing, owner, name] = fields[..] else {
+            return None;
+        };
+        let kinds = LOCKS.into_iter().chain([&PERMITS]);
+        let kind = kinds.into_iter().find(|one| one.name == kind)?;
+        let renewals = match renewals {
+            "fixed" => Renewals::None,
+            "renewed" => Renewals::Unlimited,
+            left => Renewals::Left(left.parse().ok()?),
+        };
+        let lease = Duration::from_millis(millis.parse().ok()?);
+        let millis = match renewals {
+            Renewals::None => whole_millis("lease", lease),
+            _ => check_renewed("lease", lease),
+        };
+        let fencing = match kind.has_tokens {
+            true => Some(fencing.parse().ok().filter(|number| *number < u64::MAX)?),
+            false => None,
+        };
+        Some(Self {
+            kind,
+            name: decoded_name(name)?,
+            owner: OwnerId::parse(&owner.replace('_', ":"), *kind == PERMITS)?,
+            fencing,
+            terms: Terms {
+                millis: millis.ok()?,
+                renewals,
+            },
+        })
+    }
+}
