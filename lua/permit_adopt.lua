@@ -1,5 +1,5 @@
--- Gives a permit of a semaphore another id in one step: when a guard gives its permit away, and when
--- another guard adopts it.
+-- Gives a permit of a semaphore another id in one step: when a guard gives its permit away, and
+-- when another guard adopts it.
 --
 -- KEYS[1]  the leased permits: a sorted set of ids with the ends of their leases
 -- ARGV[1]  ids of 16 bytes each: the new id, then the ids that earlier copies of this request gave,

@@ -88,7 +88,8 @@
 //! The OS thread that acquires a lock owns it. The owner can acquire it again; its last unlock
 //! frees the lock. Code that moves work between threads, such as a work-stealing pool or an async
 //! handler, needs [care](guide::which_lock#mistakes). An [`OwnedGuard`] owns its lock itself: it
-//! can be sent to other threads, and is not reentrant.
+//! can be sent to other threads, and is not reentrant. A [token](OwnedGuard::into_token) gives its
+//! lock to another process.
 //!
 //! If another owner holds the lock, that is a result (`false` or `None`) and not an error, except
 //! for a function with `#[locked]`: [`Error::HeldByAnother`].

@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct Response {
     pub status: u16,
-    text: String,
+    pub text: String,
 }
 
 impl fmt::Display for Response {

@@ -1,6 +1,8 @@
 //! A web service with a slow handler. `#[locked]` runs it at most once at a time for each user,
-//! across threads, processes and machines.
+//! across threads, processes and machines. An edit holds the lock of a user over several requests,
+//! and a worker process ends it.
 
+mod edits;
 mod http_client;
 mod service;
 #[path = "../support/mod.rs"]
@@ -38,6 +40,9 @@ struct Args {
     /// Serve until Ctrl-C, for requests with curl
     #[arg(long)]
     serve: bool,
+    /// End the edit whose token is the only line of the input, as a worker process
+    #[arg(long, hide = true)]
+    worker: bool,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +53,9 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let redis = Server::find_or_start()?;
     let locks = LockClient::connect(redis.url())?;
+    if args.worker {
+        return edits::work(&locks);
+    }
     if args.serve {
         // The same prefix in all serving processes, so that they share the locks.
         let service = Service::start(Settlements::new(locks, "leasehold:http".into(), WORK))?;
@@ -56,7 +64,8 @@ fn run(args: &Args) -> Result<()> {
     let prefix = format!("leasehold:http:{}", Uuid::new_v4());
     let settlements = Settlements::new(locks, prefix, WORK);
     let service = Service::start(settlements.clone())?;
-    demonstrate(service.address(), &settlements)
+    demonstrate(service.address(), &settlements)?;
+    demonstrate_edit(service.address(), redis.url())
 }
 
 fn serve(service: &Service) -> Result<()> {
@@ -107,6 +116,30 @@ fn demonstrate(address: SocketAddr, settlements: &Arc<Settlements>) -> Result<()
         "the lock is free after the first request",
     )?;
     println!("at most one request at a time for each user; users do not block each other");
+    Ok(())
+}
+
+/// Each request may be served by another thread: the lock belongs to the edit.
+fn demonstrate_edit(address: SocketAddr, redis: &str) -> Result<()> {
+    let ask = |path: &str, status: u16| -> Result<Response> {
+        let response = get(address, path)?;
+        println!("{path}: {response}");
+        expect(response.status == status, path)?;
+        Ok(response)
+    };
+    ask("/edit/7", 200)?;
+    ask("/edit/7", 409)?;
+    ask("/settle/7", 409)?;
+    ask("/add/7", 200)?;
+    ask("/add/7", 200)?;
+    // The job has the token, and the service has the lock no more.
+    let job = get(address, "/submit/7")?;
+    expect(job.status == 200, "the edit is submitted")?;
+    ask("/add/7", 409)?;
+    ask("/settle/7", 409)?;
+    edits::run_worker(redis, &job.text)?;
+    ask("/settle/7", 200)?;
+    println!("an edit keeps its lock over several requests, and in a worker process");
     Ok(())
 }
 

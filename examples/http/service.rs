@@ -10,15 +10,15 @@ use std::{
 use leasehold::{Error, LockClient, current_lock, locked};
 use tiny_http::{Request, Response, StatusCode};
 
-use crate::support::Result;
+use crate::{edits::Edits, support::Result};
 
 const THREADS: usize = 4;
 const STEPS: u32 = 20;
 
 /// An error response: a status and a message.
 pub struct Failure {
-    status: u16,
-    message: String,
+    pub status: u16,
+    pub message: String,
 }
 
 impl From<Error> for Failure {
@@ -37,6 +37,7 @@ impl From<Error> for Failure {
 }
 
 pub struct Settlements {
+    edits: Edits,
     locks: LockClient,
     prefix: String,
     work: Duration,
@@ -45,6 +46,7 @@ pub struct Settlements {
 impl Settlements {
     pub fn new(locks: LockClient, prefix: String, work: Duration) -> Arc<Self> {
         Arc::new(Self {
+            edits: Edits::default(),
             locks,
             prefix,
             work,
@@ -75,14 +77,22 @@ impl Settlements {
     }
 
     fn handle(&self, path: &str) -> std::result::Result<String, Failure> {
-        let user = path
-            .strip_prefix("/settle/")
-            .and_then(|user| user.parse().ok());
-        let user = user.ok_or_else(|| Failure {
-            status: 404,
-            message: "the path is /settle/ and the number of a user".into(),
-        })?;
-        self.settle(user)
+        let action = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+        let action = action.and_then(|(action, user)| Some((action, user.parse().ok()?)));
+        let lock = |user| {
+            let name = format!("{}:user:{user}", self.prefix);
+            self.locks.reentrant_lock(&name)
+        };
+        match action {
+            Some(("settle", user)) => self.settle(user),
+            Some(("edit", user)) => self.edits.begin(user, &lock(user)),
+            Some(("add", user)) => self.edits.add(user),
+            Some(("submit", user)) => self.edits.submit(user),
+            _ => Err(Failure {
+                status: 404,
+                message: "the path is /settle/ and the number of a user".into(),
+            }),
+        }
     }
 
     fn respond(&self, request: Request) {

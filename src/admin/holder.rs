@@ -124,7 +124,9 @@ impl LockClient {
     /// not for each lock. Needs the permission `+client|list`.
     ///
     /// The answer is a hint for people: any client may choose any name. Of the readers of a
-    /// read-write lock, it is the one of [`LockStatus::owner`](crate::LockStatus::owner).
+    /// read-write lock, it is the one of [`LockStatus::owner`](crate::LockStatus::owner). Of a lock
+    /// that a client keeps after its [unlock](crate::LockGuard::unlock_after), or has [given
+    /// away](crate::OwnedGuard::into_token), it is that client, until another one adopts the lock.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {

@@ -45,8 +45,8 @@ impl LockClient {
     /// * [`Error::Config`] if `token` is no whole token, was made by a version of this crate that
     ///   this one cannot read, or is that of a permit. No error contains a token.
     /// * [`Error::Unavailable`] after three command timeouts without a reply. If Redis may have
-    ///   executed the request, the watchdog releases the lock, so the token is spent; the error says
-    ///   so. Otherwise the call can be repeated.
+    ///   executed the request, the watchdog releases the lock, so the token is spent; the error
+    ///   says so. Otherwise the call can be repeated.
     /// * [`Error::TooFewReplicas`] as by [`Lock::lock`](crate::Lock::lock). The lock is released.
     /// * [`Error::Redis`] if Redis refused, and [`Error::WrongType`] if the key has another value.
     /// * [`Error::ShutDown`], and [`Error::Forked`] in a process that was forked from the client's.
@@ -60,8 +60,8 @@ impl LockClient {
         Ok(OwnedGuard::of(lock.shared_name(), lock.adopt(&token)?))
     }
 
-    /// Takes over the permit of a [`LeasedSemaphore`](crate::LeasedSemaphore) that a guard has given
-    /// away by [`PermitGuard::into_token`]. It gets a new [id](PermitGuard::id). Otherwise as
+    /// Takes over the permit of a [`LeasedSemaphore`](crate::LeasedSemaphore) that a guard has
+    /// given away by [`PermitGuard::into_token`]. It gets a new [id](PermitGuard::id). Otherwise as
     /// [`adopt`](Self::adopt).
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Gives a hold away for a token, and takes it over by the token.
 //!
-//! Both replace the owner id in Redis: the first by one that only the token has, the second by one of
-//! the client that adopts. So nothing that is late finds the hold under its old owner id, and a token
-//! works once.
+//! Both replace the owner id in Redis: the first by one that only the token has, the second by one
+//! of the client that adopts. So nothing that is late finds the hold under its old owner id, and a
+//! token works once.
 
 use super::acquire::keep_adopted;
 use super::ask::{Answer, Ask};

@@ -172,21 +172,21 @@ macro_rules! guard_methods {
 
 /// Implements the method that gives away what a guard has.
 macro_rules! token_methods {
-    ($guard:ident, $adopt:ident) => {
+    ($guard:ident: #[$adopt:meta]) => {
         impl $guard {
             /// Gives the hold away: returns a text by which
-            #[doc = concat!("[`LockClient::", stringify!($adopt), "`]")]
-            #[doc = concat!("(crate::LockClient::", stringify!($adopt), ")")]
+            #[$adopt]
             /// takes it over, once, in this process or another one.
             ///
-            /// In Redis, the hold lasts for its whole lease from now on; a fixed lease begins again.
-            /// Until it is adopted, no process renews it, and no client can acquire it. It then has
-            /// an owner id of this client that no hold had before. The token has the name, the kind,
-            /// the length of the lease, the number of renewals that are left, and the fencing token.
+            /// In Redis, the hold lasts for its whole lease from now on; a fixed lease begins
+            /// again. Until it is adopted, no process renews it; it excludes other clients as before. It
+            /// then has an owner id of this client that no hold had before. The token has the name,
+            /// the kind, the length of the lease, the number of renewals that are left, and the
+            /// fencing token.
             ///
-            /// The token consists of letters, digits and `.`, `-`, `_`. So it can stand in a URL, in
-            /// JSON or in a message. It has about 100 bytes, and two more for each byte of the name.
-            /// **It is a secret**: whoever has it can take the hold. See
+            /// The token consists of letters, digits and `.`, `-`, `_`. So it can stand in a URL,
+            /// in JSON or in a message. It has about 100 bytes, and two more for each byte of the
+            /// name. **It is a secret**: each program that has it can take the hold. See
             /// [deployments](crate::guide::deployments#tokens).
             ///
             /// # Errors
@@ -196,8 +196,8 @@ macro_rules! token_methods {
             /// * [`Error::Lost`](crate::Error::Lost) if the hold was lost before.
             /// * [`Error::NotReleased`](crate::Error::NotReleased) after three command timeouts
             ///   without a reply. The watchdog releases the hold.
-            /// * [`Error::Redis`](crate::Error::Redis) if Redis refused. The hold ends with its
-            ///   lease.
+            /// * [`Error::Redis`](crate::Error::Redis) if Redis refused. The watchdog releases the
+            ///   hold, too.
             /// * [`Error::Config`](crate::Error::Config) for a guard of several names, or of a
             ///   [`RedLock`](crate::RedLock).
             /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the

@@ -92,7 +92,9 @@ impl OwnedGuard {
 
 guard_methods!(OwnedGuard);
 unlock_methods!(OwnedGuard, core);
-token_methods!(OwnedGuard, adopt);
+token_methods! { OwnedGuard:
+    /// [`LockClient::adopt`](crate::LockClient::adopt)
+}
 
 impl fmt::Debug for OwnedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

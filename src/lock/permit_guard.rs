@@ -100,7 +100,9 @@ impl PermitGuard {
 }
 
 guard_methods!(PermitGuard);
-token_methods!(PermitGuard, adopt_permit);
+token_methods! { PermitGuard:
+    /// [`LockClient::adopt_permit`](crate::LockClient::adopt_permit)
+}
 
 impl fmt::Debug for PermitGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

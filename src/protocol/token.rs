@@ -47,7 +47,7 @@ fn sum(text: &str) -> String {
 
 fn decoded_name(hex: &str) -> Option<String> {
     let pairs = hex.as_bytes().chunks(2).map(|pair| {
-        let digits = str::from_utf8(pair).ok()?;
+        let digits = str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
         u8::from_str_radix(digits, 16).ok()
     });
     String::from_utf8(pairs.collect::<Option<_>>()?).ok()
@@ -121,5 +121,95 @@ impl Token {
                 renewals,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn token(kind: &'static Kind, name: &str, renewals: Renewals) -> Token {
+        Token {
+            kind,
+            name: name.into(),
+            owner: (kind.new_owner)("6ba7b810-9dad-81d1-80b4-00c04fd430c8"),
+            fencing: kind.has_tokens.then_some(1_731_000_000_000_000),
+            terms: Terms {
+                millis: 30_000,
+                renewals,
+            },
+        }
+    }
+
+    /// With the sum of a changed text.
+    fn changed(text: &str, from: &str, to: &str) -> String {
+        let (text, _) = text.rsplit_once('.').unwrap();
+        let text = text.replace(from, to);
+        let sum = sum(&text);
+        text + "." + &sum
+    }
+
+    #[test]
+    fn a_token_is_read_as_it_was_written() {
+        let kinds = LOCKS.into_iter().chain([&PERMITS]);
+        for (kind, renewals) in kinds.zip([
+            Renewals::None,
+            Renewals::Left(0),
+            Renewals::Left(7),
+            Renewals::Unlimited,
+            Renewals::Unlimited,
+            Renewals::None,
+        ]) {
+            for name in ["a", "ключ {7}.%/", &"n".repeat(512)] {
+                let token = token(kind, name, renewals);
+                let text = token.text();
+                let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+                assert!(text.bytes().all(is_safe), "{text}");
+                let read = Token::parse(&text).unwrap();
+                assert_eq!((read.kind, read.name.as_str()), (kind, name));
+                assert_eq!((read.owner, read.terms), (token.owner, token.terms));
+                assert_eq!(read.fencing, token.fencing);
+                assert_eq!(read.fencing.is_some(), kind.name == "fenced");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_whole_token_is_refused_without_its_text() {
+        let text = token(LOCKS[0], "order", Renewals::None).text();
+        let newer = text.replacen("leasehold1", "leasehold2", 1);
+        let cut = (0..text.len()).map(|end| text[..end].to_owned());
+        let odd = [
+            changed(&text, "reentrant", "other"),
+            changed(&text, "30000", "0"),
+            changed(&text, "30000", "99999999999999999999"),
+            changed(&text, "fixed", "-1"),
+            changed(&text, "_", "_x"),
+            changed(&text, "6ba7b810", "6ba7 b81"),
+            changed(&text, "6f72646572", "6f7"),
+            changed(&text, "6f72646572", "ff"),
+            changed(&text, ".fixed", ""),
+            format!("{text}0"),
+            "redis://user:password@host".into(),
+        ];
+        for text in cut.chain(odd).chain([newer.clone()]) {
+            let error = Token::parse(&text).err().expect("it is no token");
+            let error = error.to_string();
+            assert!(error.starts_with("token is invalid: "), "{error}");
+            assert!(error.len() < 90 && !error.contains("6ba7"), "{error}");
+        }
+        let error = Token::parse(&newer).err().unwrap().to_string();
+        assert!(error.contains("another version"), "{error}");
+        let error = Token::parse(&text[..text.len() - 1]).err().unwrap();
+        assert!(error.to_string().contains("missing or changed"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in ".*", fields in "[a-z0-9._-]*") {
+            let _ = Token::parse(&text);
+            let _ = Token::parse(&changed(&format!("leasehold1.{fields}.0"), "~", ""));
+        }
     }
 }

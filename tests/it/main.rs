@@ -33,5 +33,6 @@ mod semaphore;
 mod support;
 mod testing;
 mod tls;
+mod tokens;
 mod watchdog;
 mod wire;

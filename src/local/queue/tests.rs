@@ -1,5 +1,6 @@
 //! What the tests of the queue share, and the tests of tickets.
 
+mod adopted;
 mod hand_over;
 mod idle;
 mod lost;

@@ -84,6 +84,7 @@ macro_rules! group {
         [a_dropped_guard_is_released_in_the_background]
         ([a_waiter_gets_the_lock_of_a_dropped_guard]) the_loss_of_an_owned_hold_is_reported
         (an_owned_lock_can_be_kept_in_redis_after_its_unlock)
+        [a_token_gives_an_owned_hold_to_another_client]
     } };
     (query $stage:tt) => { tests! { $stage query:
         it_is_executed_while_the_lock_is_held a_command_that_fails_does_not_end_the_others

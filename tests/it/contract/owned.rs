@@ -119,3 +119,30 @@ pub fn an_owned_lock_can_be_kept_in_redis_after_its_unlock(stage: &Stage) {
     owned(&*lock).unlock().unwrap();
     assert!(start.elapsed() >= A_WHILE.get() * 2 - millis(20));
 }
+
+/// Several names, and several servers, have no token: the guard then ends as by a drop.
+pub fn a_token_gives_an_owned_hold_to_another_client(stage: &Stage) {
+    let (ours, theirs) = (stage.client(), stage.client());
+    let token = owned(&*stage.lock_of(&ours)).into_token();
+    if stage.parts() > 1 || ours.0.len() > 1 {
+        assert_error!(token, Config);
+        stage.await_count(0);
+        return;
+    }
+    let token = token.unwrap();
+    assert_eq!((stage.count(), ours.counted(|stats| stats.held)), (1, 0));
+    let guard = theirs.adopt(&token).unwrap();
+    assert_eq!((guard.name(), stage.count()), (stage.name(), 1));
+    for client in [&ours, &theirs] {
+        assert_lost(&client.adopt(&token), LostReason::TokenSpent);
+    }
+    throughout(LEASE.get() * 2, "renewed", || {
+        guard.check().is_ok() && stage.count() == 1
+    });
+    guard.confirm().unwrap();
+    guard.unlock().unwrap();
+    assert_eq!(stage.count(), 0);
+    assert_lost(&theirs.adopt(&token), LostReason::TokenSpent);
+    pair(&*stage.lock_of(&ours));
+    assert_eq!(theirs.counted(|stats| stats.lost), 0);
+}

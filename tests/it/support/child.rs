@@ -6,7 +6,7 @@ pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
     condition, deployments, fair, faults, hold_time, leased_semaphore, lifetime, limits,
-    mutual_exclusion, replicas, tls, wire,
+    mutual_exclusion, replicas, tls, tokens, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -55,6 +55,7 @@ const ROLES: &[(&str, Role)] = &[
     ("trust_the_system", tls::system::trust_the_system),
     ("hold_permits", leased_semaphore::processes::hold_permits),
     ("many_failovers", deployments::many_failovers),
+    ("adopt", tokens::adopt),
 ];
 
 /// Not a test: the entry point of child processes.

@@ -30,7 +30,7 @@ fn a_lost_hold_does_not_keep_a_shared_grant_in_redis() {
     let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
     first.lose(LostReason::RenewalLimit);
     first.keep_in_redis(1);
-    assert_eq!(first.grant().kept_in_redis(), None);
+    assert!(first.grant().kept_in_redis().is_none());
     second.keep_in_redis(1);
     assert!(first.grant().kept_in_redis().is_some());
 }

@@ -23,6 +23,11 @@ fn use_fair_lock(ours: &LockClient, theirs: &LockClient) -> Result<()> {
 }
 
 fn use_read_write_lock(ours: &LockClient, theirs: &LockClient) -> Result<()> {
+    let guard = ours
+        .read_write_lock("catalog")
+        .read()
+        .acquire_owned(Lease::RENEWED)?;
+    theirs.adopt(&guard.into_token()?)?.unlock()?;
     let [ours, theirs] = [ours, theirs].map(|client| client.read_write_lock("catalog"));
     let reads = ours.read().acquire()?;
     theirs.read().acquire()?.unlock()?;
@@ -32,8 +37,12 @@ fn use_read_write_lock(ours: &LockClient, theirs: &LockClient) -> Result<()> {
 }
 
 fn use_leased_semaphore(ours: &LockClient, theirs: &LockClient) -> Result<()> {
+    let adopter = theirs;
     let [ours, theirs] = [ours, theirs].map(|client| client.leased_semaphore("api"));
     ours.try_set_permits(1)?;
+    adopter
+        .adopt_permit(&ours.acquire()?.into_token()?)?
+        .release()?;
     let permit = ours.acquire()?;
     assert_eq!(ours.available()?, 0);
     while_another_waits(|| theirs.acquire()?.release(), || permit.release())

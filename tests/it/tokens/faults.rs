@@ -1,0 +1,111 @@
+//! Lost replies, and replicas.
+
+use super::{given, owned};
+use crate::support::prelude::*;
+
+/// Long leases, so that nothing ends by itself.
+fn patient(proxied: &ProxiedServer) -> LockClient {
+    let builder = proxied.builder(A_WHILE.get());
+    let builder = builder.watchdog_lease(SOON.get() * 6);
+    builder.build().expect("the settings are valid")
+}
+
+/// Makes a lock of one of the kinds.
+type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
+
+const KINDS: [Make; 3] = [
+    |client, name| Box::new(client.reentrant_lock(name)),
+    |client, name| Box::new(client.fair_lock(name)),
+    |client, name| Box::new(client.read_write_lock(name).read()),
+];
+
+#[test]
+fn one_lost_reply_only_delays_the_call() {
+    let proxied = ProxiedServer::new();
+    let faults = [
+        Fault::SwallowRequest,
+        Fault::SwallowReply,
+        Fault::ResetBeforeReply,
+    ];
+    for (make, fault) in KINDS
+        .iter()
+        .flat_map(|make| faults.iter().map(move |fault| (make, fault)))
+    {
+        let (client, name) = (patient(&proxied), unique("token"));
+        let lock = make(&client, &name);
+        let guard = owned(&*lock);
+        let lost = proxied.fault_once("adopt", fault);
+        let token = guard.into_token().unwrap();
+        assert!(lost.load(Ordering::SeqCst));
+        let lost = proxied.fault_once("adopt", fault);
+        let guard = client.adopt(&token).unwrap();
+        assert!(lost.load(Ordering::SeqCst));
+        guard.confirm().unwrap();
+        guard.unlock().unwrap();
+        eventually("nothing is left", || proxied.server.size() == 0);
+    }
+}
+
+#[test]
+fn without_a_reply_the_lock_is_released_and_the_token_is_spent() {
+    let proxied = ProxiedServer::new();
+    let client = patient(&proxied);
+    for make in KINDS {
+        let lock = make(&client, &unique("token"));
+        let guard = owned(&*lock);
+        proxied.fault_always("adopt", &Fault::SwallowReply);
+        assert!(is_not_released(&guard.into_token()));
+        eventually("the release", || proxied.server.size() == 0);
+        proxied.proxy.clear_rules();
+
+        let token = given(&*lock);
+        proxied.fault_always("adopt", &Fault::SwallowReply);
+        let error = client.adopt(&token).unwrap_err();
+        assert!(error.to_string().contains("its token is spent"), "{error}");
+        assert_error!(Err::<(), _>(error), Unavailable);
+        eventually("the release", || proxied.server.size() == 0);
+        proxied.proxy.clear_rules();
+        assert_lost(&client.adopt(&token), LostReason::TokenSpent);
+    }
+}
+
+/// Nor a copy of the call that gave it away.
+#[test]
+fn a_late_copy_takes_nothing_from_the_next_owner() {
+    let proxied = ProxiedServer::new();
+    let client = patient(&proxied);
+    let lock = client.reentrant_lock(&unique("token"));
+    let guard = owned(&lock);
+    let giving = proxied.hold_back_once("adopt");
+    let token = guard.into_token().unwrap();
+    let adopting = proxied.hold_back_once("adopt");
+    let guard = client.adopt(&token).unwrap();
+    for gate in [&giving, &adopting] {
+        assert_eq!(gate.held(), 1);
+        gate.open();
+    }
+    throughout(A_WHILE.get(), "it is held", || guard.confirm().is_ok());
+    guard.unlock().unwrap();
+    throughout(A_WHILE.get(), "it is free", || {
+        in_redis::is_free(&proxied.server, lock.name())
+    });
+}
+
+#[test]
+fn replicas_confirm_what_is_adopted() {
+    let deployment = Replicated::start(1);
+    let client = builder(&deployment.url()).min_replicas(1, A_WHILE.get());
+    let client = client.build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    let guard = client.adopt(&given(&lock)).unwrap();
+    let owner = client.inspect("lock").unwrap().owner.unwrap();
+    let has = |server: &Server| server.ask::<bool>(redis::cmd("HEXISTS").arg("lock").arg(&owner));
+    assert!(has(deployment.replica(0)));
+    let token = guard.into_token().unwrap();
+    deployment.pause_replica(0);
+    assert_error!(client.adopt(&token), TooFewReplicas);
+    eventually("the release", || {
+        in_redis::is_free(deployment.master(), "lock")
+    });
+    assert_lost(&client.adopt(&token), LostReason::TokenSpent);
+}
