@@ -5,8 +5,8 @@
 -- ARGV[1]  ids of 16 bytes each: the new id, then the ids that earlier copies of this request gave,
 --          whose replies were lost, then the present id
 -- ARGV[2]  least time to live from now on, in milliseconds; never shortens it
--- reply    1: the permit has the new id; 0: it is not leased, or its lease has ended. An error,
---          without any change, if the key has another type
+-- reply    1: the permit has the new id; { 0, 1, '' }: it is not leased, or its lease has ended. An
+--          error, without any change, if the key has another type
 
 -- require "now_millis"
 -- require "permits"
@@ -26,4 +26,4 @@ for at = 1, #ids, 16 do
         return 1
     end
 end
-return 0
+return { 0, 1, '' }

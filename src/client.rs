@@ -1,6 +1,5 @@
 //! The client: it connects to Redis and makes lock handles.
 
-mod adopt;
 mod handles;
 mod lifetime;
 #[cfg(feature = "testing")]

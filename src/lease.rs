@@ -217,6 +217,17 @@ impl Terms {
         }
     }
 
+    /// What is left of these terms at `now`, for another level that begins later.
+    pub(crate) fn left_at(self, now: Moment) -> Self {
+        Self {
+            millis: self.millis_at(now).max(1),
+            renewals: match self.renewals {
+                Renewals::Until(end) => Renewals::For(end.since(now)),
+                renewals => renewals,
+            },
+        }
+    }
+
     /// True if there is no further renewal at `now`. One that would make the lease only a little
     /// longer is left out, so that the holder learns of the limit in time.
     pub(crate) fn is_used_up(self, now: Moment) -> bool {

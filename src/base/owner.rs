@@ -155,17 +155,14 @@ impl OwnerId {
         Self([&self.0, " ", &older.0].concat().into())
     }
 
-    /// The owner id with this text; `None` if it is no owner id of a lock, or of a permit.
-    pub(crate) fn parse(text: &str, is_permit: bool) -> Option<Self> {
+    /// The owner id of a lock, or the id of a permit, with this text; `None` if it is none. So it is
+    /// never a field that another program uses.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_id = match text.split_once(':') {
             Some((client, number)) => {
-                let is_number = number.parse::<u64>().is_ok() && !number.starts_with('+');
-                !is_permit && client.len() == 36 && Uuid::try_parse(client).is_ok() && is_number
+                Uuid::try_parse(client).is_ok() && number.parse::<u64>().is_ok()
             }
-            None => {
-                let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-                is_permit && text.len() == 32 && is_hex
-            }
+            None => text.len() == 32 && u128::from_str_radix(text, 16).is_ok(),
         };
         is_id.then(|| Self(text.into()))
     }
@@ -176,6 +173,10 @@ impl OwnerId {
             Some((newest, older)) => (Self(newest.into()), Some(Self(older.into()))),
             None => (self.clone(), None),
         }
+    }
+
+    pub(crate) fn has_older_names(&self) -> bool {
+        self.0.contains(' ')
     }
 
     /// Keeps at most `names` names, the newest ones.

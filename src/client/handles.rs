@@ -1,4 +1,5 @@
-//! The handles that a client makes: locks of each kind, semaphores, latches.
+//! The handles that a client makes: locks of each kind, semaphores, latches. And the guards of what
+//! it adopts.
 
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use crate::composite::Composite;
 use crate::engine::{Number, SingleLock};
 use crate::error::{Error, Result};
 use crate::lock::{
-    CountDownLatch, FairLock, FencedLock, LeasedSemaphore, Lock, MultiLock, ReadLock,
-    ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
+    CountDownLatch, FairLock, FencedLock, LeasedSemaphore, Lock, MultiLock, OwnedGuard,
+    PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
 };
-use crate::protocol::{FAIR, FENCED, Kind, LOCKS, PERMITS, PLAIN, READ, WRITE};
+use crate::protocol::{FAIR, FENCED, Kind, LOCKS, PERMITS, PLAIN, READ, Token, WRITE};
 
 /// Returns the kinds that [`lock_of_kind`] makes: `reentrant`, `fenced`, `fair`, `read` and
 /// `write`.
@@ -150,6 +151,84 @@ impl LockClient {
     #[must_use]
     pub fn leased_semaphore(&self, name: &str) -> LeasedSemaphore {
         LeasedSemaphore(self.single(name, &PERMITS))
+    }
+
+    /// Takes over the hold that a guard has given away by
+    /// [`OwnedGuard::into_token`]: of this client or another one, in this process or another one.
+    /// The client must use the same Redis, database and namespace.
+    ///
+    /// The new guard has the whole lease, which counts from before this request, the renewals that
+    /// were left, and the same [fencing token](OwnedGuard::fencing_token). It is like any other
+    /// owned guard: it excludes the threads of this client, too. A token works once.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use leasehold::{Lease, LockClient};
+    ///
+    /// let service = LockClient::connect(url)?;
+    /// let lock = service.reentrant_lock("order:pay");
+    /// let token = lock.acquire_owned(Lease::RENEWED)?.into_token()?;
+    /// assert!(lock.try_acquire_now()?.is_none());
+    ///
+    /// // In a worker process.
+    /// let worker = LockClient::connect(url)?;
+    /// let guard = worker.adopt(&token)?;
+    /// guard.check()?;
+    /// guard.unlock()?;
+    /// assert!(worker.adopt(&token).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Lost`] with [`LostReason::TokenSpent`](crate::LostReason::TokenSpent) if the lock
+    ///   is not held under this token any more.
+    /// * [`Error::InvalidArgument`] if `token` is no whole token, was made by a version of this crate that
+    ///   this one cannot read, or is that of a permit. No error contains a token.
+    /// * [`Error::Unavailable`] after three command timeouts without a reply. If Redis may have
+    ///   executed the request, the watchdog releases the lock, so the token is spent. A further
+    ///   call tells.
+    /// * [`Error::TooFewReplicas`] as by [`Lock::lock`](crate::Lock::lock). The lock is released.
+    /// * [`Error::Redis`] if Redis refused, and [`Error::WrongType`] if the key has another value.
+    /// * [`Error::ShutDown`], and [`Error::Forked`] in a process that was forked from the client's.
+    pub fn adopt(&self, token: &str) -> Result<OwnedGuard> {
+        let (lock, token) = self.given(token, false)?;
+        Ok(OwnedGuard::of(
+            lock.shared_name(),
+            lock.owned().adopt(token)?,
+        ))
+    }
+
+    /// Takes over the permit of a [`LeasedSemaphore`](crate::LeasedSemaphore) that a guard has
+    /// given away by [`PermitGuard::into_token`]. It gets a new [id](PermitGuard::id). Otherwise as
+    /// [`adopt`](Self::adopt).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`adopt`](Self::adopt), and [`Error::InvalidArgument`] for the token of a lock.
+    pub fn adopt_permit(&self, token: &str) -> Result<PermitGuard> {
+        let (semaphore, token) = self.given(token, true)?;
+        Ok(PermitGuard::of(
+            semaphore.shared_name(),
+            semaphore.adopt(token)?,
+        ))
+    }
+
+    /// What was given away with this token, which must be that of a permit or not.
+    fn given(&self, token: &str, is_permit: bool) -> Result<(SingleLock, Token)> {
+        let token = Token::parse(token)?;
+        let (what, rule) = match is_permit {
+            true => ("that of a lock", "pass it to `adopt`"),
+            false => ("that of a permit", "pass it to `adopt_permit`"),
+        };
+        if (*token.kind == PERMITS) != is_permit {
+            return Err(Error::argument("token", what, rule).concerning(&token.name));
+        }
+        let lock = SingleLock::new(Arc::clone(&self.core), &token.name, token.kind);
+        Ok((lock, token))
     }
 }
 

@@ -4,36 +4,29 @@
 //! of the client that adopts. So nothing that is late finds the hold under its old owner id, and a
 //! token works once.
 
-use super::acquire::keep_adopted;
+use super::acquire::keep;
 use super::ask::{Answer, Ask};
 use super::held_lock::HeldLock;
 use super::lock_call::LockCall;
 use super::single_lock::SingleLock;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::error::{Error, LostReason, Result};
-use crate::protocol::{AcquireOptions, Token, Verdict, verdict};
-use crate::request::{confirmed, request_one};
-
-/// The number of turns of a grant that is not handed over.
-const ONE_TURN: usize = 1;
+use crate::error::{Cause, Error, LostReason, Result};
+use crate::protocol::{AcquireOptions, Token};
 
 impl HeldLock {
     /// Ends this hold here, and leaves it in Redis with its whole lease. If that fails, it is
     /// released.
-    pub(crate) fn give_away(&self, budget: impl FnOnce() -> CallBudget<'static>) -> Result<Token> {
+    pub(crate) fn give_away(&self) -> Result<Token> {
         self.check_process()?;
         // A shutdown that ends a hold which is marked would leave it in Redis.
         let _call = self.core.watchdog.delay_shutdown();
-        let (kind, fencing) = (self.hold.grant().kind, self.hold.token());
         let given = self.hold.give_away();
-        self.release(budget)?;
+        self.release(|| self.core.budget_to_unlock())?;
         let (owner, terms) = given.ok_or_else(|| self.hold.not_held())?;
         Ok(Token {
-            kind,
+            kind: self.hold.grant().kind,
             name: self.hold.key().name().into(),
             owner,
-            fencing,
+            fencing: self.hold.token(),
             terms,
         })
     }
@@ -43,62 +36,55 @@ impl SingleLock {
     /// Takes over the hold of this token, with its whole lease.
     pub(crate) fn adopt(&self, token: &Token) -> Result<HeldLock> {
         self.check_process()?;
-        let Self { core, key, .. } = self;
-        let budget = &self.until_shutdown(core.budget_to_unlock());
-        let _call = core.watchdog.delay_shutdown();
+        let budget = &self.until_shutdown(self.core.budget_to_unlock());
+        let _call = self.core.watchdog.delay_shutdown();
         budget.check_interrupt(self.name())?;
         let call = LockCall {
             lock: self,
             terms: token.terms,
             budget,
-            begun: Moment::now(),
+            begun: budget.started(),
             also: &[],
         };
-        let mut ask = Ask::to_adopt(&token.owner, self, token.terms);
-        let options = AcquireOptions::default();
-        let request = ask.request(ask.call(&options));
-        let mut next_call = |_| Some(ask.next_copy(&options));
-        let result = request_one(&request, &mut next_call, budget);
-        let result = confirmed(result, &request, next_call, budget);
-        let result = match result {
-            Ok(reply) if matches!(verdict(&reply.reply), Ok(Verdict::Lost(_))) => {
-                ask.undo_lost_copies(reply.lost_copies);
-                return Err(Error::Lost {
-                    lock: self.name().into(),
-                    reason: LostReason::TokenSpent,
-                });
-            }
-            result => result,
+        let owner = match self.kind.has_ticket {
+            true => self.new_owner().before(&token.owner),
+            false => token.owner.with_fresh_name(),
         };
-        let is_undone = matches!(&result, Err(none) if none.lost_copies.is_ambiguous());
-        match ask.end(result, None) {
-            Answer::Granted(mut granted) => {
-                granted.tokens = token.fencing.map_or(0..0, |fencing| fencing..fencing + 1);
-                granted.turns = Some(ONE_TURN);
-                let held = keep_adopted(call, granted);
-                held.hold.begin_span(self.kind.name, &core.node(key));
-                Ok(held)
+        let options = AcquireOptions {
+            adopts: true,
+            ..AcquireOptions::default()
+        };
+        let asked = Ask::of_owner(owner, self, token.terms).send(&options, None, None, budget);
+        let mut granted = match asked.answer {
+            Answer::Granted(granted) => granted,
+            other => return Err(call.not_adopted(other)),
+        };
+        granted.tokens = token
+            .fencing
+            .map_or(0..0, |number| number..number.saturating_add(1));
+        // It is not handed over.
+        granted.turns = Some(1);
+        let claim = self.core.queue.claim_without_ticket(&self.id);
+        let held = keep(call, claim, granted);
+        held.hold.begin_span(self.kind.name, &self.node());
+        Ok(held)
+    }
+}
+
+impl LockCall<'_> {
+    fn not_adopted(self, answer: Answer) -> Error {
+        match answer {
+            Answer::Failed(_, mut error) => {
+                if let Error::Unavailable { cause, .. } = &mut error {
+                    *cause = Cause::from(format!("{cause}; its token may be spent")).into();
+                }
+                error
             }
-            Answer::TooLate(_) => Err(call.too_late_error()),
-            Answer::Failed(
-                _,
-                Error::Unavailable {
-                    cause,
-                    node,
-                    lock,
-                    waited,
-                },
-            ) if is_undone => {
-                let cause = format!("{cause}; it is being released, so its token is spent");
-                Err(Error::Unavailable {
-                    lock,
-                    node,
-                    waited,
-                    cause: cause.into(),
-                })
-            }
-            Answer::Failed(_, error) => Err(error),
-            Answer::Refused(_) => Err(self.not_held()),
+            Answer::TooLate(_) => self.too_late_error(),
+            Answer::Granted(_) | Answer::Refused(_) => Error::Lost {
+                lock: self.lock.name().into(),
+                reason: LostReason::TokenSpent,
+            },
         }
     }
 }

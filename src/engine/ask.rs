@@ -32,8 +32,6 @@ pub(crate) struct Ask<'a> {
     terms: Terms,
     /// The owner id of the newest copy.
     owner: OwnerId,
-    /// It takes over what the oldest name of the owner id has.
-    adopts: bool,
 }
 
 /// A request for a lock that was sent, and what has come of it.
@@ -82,15 +80,6 @@ impl<'a> Ask<'a> {
             locks: List::from_buf([lock]),
             terms,
             owner,
-            adopts: false,
-        }
-    }
-
-    /// A request that takes over what was given away under this owner id.
-    pub(super) fn to_adopt(given: &OwnerId, lock: &'a SingleLock, terms: Terms) -> Self {
-        Self {
-            adopts: true,
-            ..Self::of_owner(lock.new_owner().before(given), lock, terms)
         }
     }
 
@@ -100,7 +89,6 @@ impl<'a> Ask<'a> {
             owner: locks[0].new_owner(),
             locks,
             terms,
-            adopts: false,
         }
     }
 
@@ -111,20 +99,15 @@ impl<'a> Ask<'a> {
     pub(crate) fn call(&self, options: &AcquireOptions) -> Call {
         let keys: List<_> = self.locks.iter().map(|lock| &lock.key).collect();
         let kind = self.locks[0].kind;
-        if self.adopts {
-            let call = kind.adopt(keys[0], &self.owner, self.terms.millis);
-            return call.acquiring();
+        if options.adopts {
+            return kind.adopt(keys[0], &self.owner, self.terms.millis).acquiring();
         }
         kind.acquire(&keys, &self.owner, self.terms.millis, options)
     }
 
     /// The call of a further copy, after one without a reply.
     pub(crate) fn next_copy(&mut self, options: &AcquireOptions) -> Call {
-        let kept = if self.adopts {
-            usize::MAX
-        } else {
-            MAX_OLDER_IDS
-        };
+        let kept = if options.adopts { usize::MAX } else { MAX_OLDER_IDS };
         self.owner = self.owner.newest(kept).with_fresh_name();
         self.call(options)
     }

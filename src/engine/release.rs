@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::grant_request::{GrantReply, note_count, request_about_grant, reschedule_if_earlier};
 use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
 use crate::core::Core;
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::local::{Hold, Released, Unlocked, Unlocks};
@@ -236,11 +235,7 @@ impl ReleaseEnd {
             Ok(reply) => reply,
             Err(error) => return Self::Unclear(error),
         };
-        let kept = hold.grant().kept_in_redis();
-        let is_given_away = kept.is_some_and(|kept| kept.is_given_away);
         match reply.verdict {
-            // Nothing was published.
-            Verdict::Done { .. } if is_given_away => Self::Released(None),
             Verdict::Done {
                 listeners,
                 is_called,
@@ -260,7 +255,9 @@ impl ReleaseEnd {
                 )
             }
             // An earlier copy of this request has released the lock.
-            Verdict::Lost(_) if reply.is_ambiguous && !is_given_away => Self::Released(None),
+            Verdict::Lost(_) if reply.is_ambiguous && !hold.grant().is_given_away() => {
+                Self::Released(None)
+            }
             Verdict::Lost(reason) => Self::Gone(reason),
         }
     }
@@ -299,18 +296,16 @@ impl Report {
 /// a while, or if the watchdog has ended: then it ends with the rest of its lease.
 fn release_later(core: &Core, hold: &Hold) -> bool {
     let grant = hold.grant();
-    let (key, ends) = (grant.key().clone(), grant.lease_ends());
-    let (call, ends) = match grant.kept_in_redis() {
-        None => (grant.release_call(), ends),
-        // No client has the token.
-        Some(kept) if kept.is_given_away => {
-            let lease = Duration::from_millis(kept.millis);
-            let call = grant.kind.release(&key, &kept.owner);
-            (call, ends.max(Moment::now().after(lease)))
-        }
+    let kept = grant.kept_in_redis();
+    let owner = match &kept {
+        None => grant.owner(),
+        // No client has its token.
+        Some((_, owner)) if owner.has_older_names() => owner,
         Some(_) => return false,
     };
-    core.watchdog.release_orphan(key, call, ends)
+    let call = grant.kind.release(grant.key(), owner);
+    core.watchdog
+        .release_orphan(grant.key().clone(), call, grant.lease_ends())
 }
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.

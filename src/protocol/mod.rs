@@ -81,6 +81,8 @@ pub(crate) struct AcquireOptions {
     pub(crate) within: Option<OwnerId>,
     /// How many permits a semaphore with leases has at least.
     pub(crate) total: Option<u32>,
+    /// The call takes over what the oldest name of the owner id has.
+    pub(crate) adopts: bool,
 }
 
 /// The result of one attempt to acquire locks.

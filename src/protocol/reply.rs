@@ -52,6 +52,8 @@ pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
             listeners: None,
             is_called: *unpublished == -3,
         }),
+        // Nothing is there to give away.
+        Value::Array(parts) if parts.len() == 3 => verdict(&parts[0]),
         other => Err(unexpected(other)),
     }
 }
@@ -61,7 +63,7 @@ pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<List<Verdict>
     match reply {
         Value::Array(replies) if replies.len() == count => replies.iter().map(verdict).collect(),
         // A call for one lock may reply without a list.
-        reply @ Value::Int(_) if count == 1 => Ok(List::from_buf([verdict(reply)?])),
+        reply if count == 1 => Ok(List::from_buf([verdict(reply)?])),
         other => Err(unexpected(other)),
     }
 }

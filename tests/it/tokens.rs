@@ -110,7 +110,7 @@ fn a_permit_is_given_away() {
     let id = guard.id().to_owned();
     let token = guard.into_token().unwrap();
     assert_eq!(semaphore.available().unwrap(), 0);
-    assert_error!(theirs.adopt(&token), Config);
+    assert_error!(theirs.adopt(&token), InvalidArgument);
     let guard = theirs.adopt_permit(&token).unwrap();
     assert_ne!(guard.id(), id);
     assert_lost(&ours.adopt_permit(&token), LostReason::TokenSpent);
@@ -137,8 +137,8 @@ fn a_token_of_another_kind_or_that_was_cut_changes_nothing() {
     let token = given(&lock);
     let newer = token.replacen("leasehold1", "leasehold2", 1);
     for wrong in [&token[..token.len() - 1], &newer, ""] {
-        assert_error!(client.adopt(wrong), Config);
-        assert_error!(client.adopt_permit(wrong), Config);
+        assert_error!(client.adopt(wrong), InvalidArgument);
+        assert_error!(client.adopt_permit(wrong), InvalidArgument);
     }
     let error = client.adopt_permit(&token).unwrap_err().to_string();
     assert!(

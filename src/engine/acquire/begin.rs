@@ -72,27 +72,6 @@ fn release_idle(call: LockCall<'_>, grant: &Grant) {
 
 /// Begins the hold of what Redis has granted.
 pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLock {
-    let held = begin(call, granted);
-    if call.lock.kind.has_ticket {
-        claim.keep(&held.hold);
-    } else {
-        claim.pass_on();
-    }
-    watch(call, &held.hold);
-    held
-}
-
-/// Begins the hold of what was adopted, without a ticket.
-pub(in crate::engine) fn keep_adopted(call: LockCall<'_>, granted: Granted) -> HeldLock {
-    let held = begin(call, granted);
-    if call.lock.kind.has_ticket {
-        held.core.queue.add_adopted(&held.hold);
-    }
-    watch(call, &held.hold);
-    held
-}
-
-fn begin(call: LockCall<'_>, granted: Granted) -> HeldLock {
     let LockCall { lock, budget, .. } = call;
     let SingleLock {
         core,
@@ -106,7 +85,14 @@ fn begin(call: LockCall<'_>, granted: Granted) -> HeldLock {
         .queue
         .begin_hold(place, granted, &core.observer, lock.holder());
     core.observer.counters.acquisitions.add(1);
-    lock.first_level(hold, budget)
+    let held = lock.first_level(hold, budget);
+    if kind.has_ticket {
+        claim.keep(&held.hold);
+    } else {
+        claim.pass_on();
+    }
+    watch(call, &held.hold);
+    held
 }
 
 /// Makes the watchdog renew the grant of a new hold.

@@ -31,7 +31,6 @@ use crate::observe::{WaitOutcome, WaitSpan, are_spans_enabled};
 use crate::protocol::AcquireOptions;
 use acquisition::Acquisition;
 
-pub(in crate::engine) use begin::keep_adopted;
 pub(crate) use begin::{TicketLost, keep, take_without_request};
 use own::add_level;
 pub(crate) use own::{check_tokens, push_level};
@@ -172,6 +171,7 @@ impl<'a> LockCall<'a> {
             place: (waits && lock.kind.has_line).then(place),
             within: None,
             total: lock.total,
+            adopts: false,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::{Grant, Hold, HoldEnd, HoldState, KeptInRedis, Unlocked, Unlocks};
+use super::{Grant, Hold, HoldEnd, HoldState, Unlocked, Unlocks};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
@@ -199,16 +199,9 @@ impl Hold {
         let grant = self.grant();
         let mut of_grant = grant.state.lock();
         if self.state.lock().end.is_none() {
-            let before = of_grant
-                .kept_in_redis
-                .as_ref()
-                .map_or(0, |kept| kept.millis);
-            let (owner, _) = grant.owner().with_fresh_name().split();
-            of_grant.kept_in_redis = Some(Box::new(KeptInRedis {
-                millis: millis.max(before),
-                owner,
-                is_given_away: false,
-            }));
+            let before = of_grant.kept_in_redis.as_ref().map_or(0, |kept| kept.0);
+            let (name, _) = grant.owner().with_fresh_name().split();
+            of_grant.kept_in_redis = Some(Box::new((millis.max(before), name)));
         }
     }
 
@@ -217,13 +210,11 @@ impl Hold {
     pub(crate) fn give_away(&self) -> Option<(OwnerId, Terms)> {
         let grant = self.grant();
         let mut of_grant = grant.state.lock();
-        let terms = self.unless_ended().ok()?.levels.newest()?;
+        let now = Moment::now();
+        let terms = self.unless_ended().ok()?.levels.newest()?.left_at(now);
+        of_grant.lease_ends = of_grant.lease_ends.max(now.after(terms.length()));
         let owner = grant.owner().with_fresh_name();
-        of_grant.kept_in_redis = Some(Box::new(KeptInRedis {
-            millis: terms.millis,
-            owner: owner.clone(),
-            is_given_away: true,
-        }));
+        of_grant.kept_in_redis = Some(Box::new((terms.millis, owner.clone())));
         Some((owner.split().0, terms))
     }
 
@@ -249,13 +240,15 @@ impl Hold {
         match (left, state.end) {
             (None, _) => Unlocked::NotHeld,
             (Some(_), Some(HoldEnd::Lost(reason))) => {
-                of_grant.kept_in_redis.take_if(|kept| kept.is_given_away);
+                of_grant
+                    .kept_in_redis
+                    .take_if(|kept| kept.1.has_older_names());
                 Unlocked::Lost { reason, last }
             }
             (Some(0), _) => {
                 state.end = Some(match unlocks {
                     Unlocks::Suspends => HoldEnd::Suspended {
-                        kept_in_redis: of_grant.kept_in_redis.take().map(|kept| kept.millis),
+                        kept_in_redis: of_grant.kept_in_redis.take().map(|kept| kept.0),
                     },
                     Unlocks::Level(_) | Unlocks::Newest => HoldEnd::Released,
                 });

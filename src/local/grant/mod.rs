@@ -143,17 +143,9 @@ struct GrantState {
     lost: Vec<Weak<Hold>>,
 }
 
-/// How a release leaves a lock in Redis.
-#[derive(Clone, Debug)]
-pub(crate) struct KeptInRedis {
-    /// For this many milliseconds; at least, if it is given away.
-    pub(crate) millis: u64,
-    /// The owner id that replaces that of the grant. If it is given away, that of the grant
-    /// follows, because the call has both names.
-    pub(crate) owner: OwnerId,
-    /// The lock is for the client that adopts it.
-    pub(crate) is_given_away: bool,
-}
+/// For how many milliseconds a release leaves a lock in Redis, and under which owner id. If the lock
+/// is given away, the name of the grant follows the new one, because the call has both.
+type KeptInRedis = (u64, OwnerId);
 
 /// Who uses a grant.
 #[derive(Debug)]
@@ -360,6 +352,12 @@ impl Grant {
     /// The number of holds that have used it.
     pub(super) fn holds(&self) -> u64 {
         self.state.lock().holds
+    }
+
+    /// True if the release leaves the lock in Redis for the client that adopts it.
+    pub(crate) fn is_given_away(&self) -> bool {
+        self.kept_in_redis()
+            .is_some_and(|(_, owner)| owner.has_older_names())
     }
 
     /// How the release leaves the lock in Redis; `None` if it frees the lock.

@@ -137,8 +137,8 @@ impl Grant {
     pub(crate) fn end_call(&self) -> Call {
         let (key, kind) = (&self.key, self.kind);
         match self.kept_in_redis() {
-            Some(kept) if kept.is_given_away => kind.adopt(key, &kept.owner, kept.millis),
-            Some(kept) => kind.leave(key, self.owner(), kept.millis, &kept.owner),
+            Some((millis, owner)) if owner.has_older_names() => kind.adopt(key, &owner, millis),
+            Some((millis, name)) => kind.leave(key, self.owner(), millis, &name),
             None => self.release_call(),
         }
     }

@@ -147,7 +147,7 @@ impl Claim {
             };
             hold.take();
             if matches!(came, CameWith::Idle(_)) {
-                locks.keep(hold);
+                locks.keep(hold, true);
             }
             if self.is_shared {
                 // Shared holds keep no ticket.
@@ -185,11 +185,12 @@ impl Claim {
     }
 
     /// Records the grant. The thread keeps the ticket until the hold ends, and gives it back if the
-    /// hold is shared.
+    /// hold is shared. An adopted hold has no ticket, and its thread none to give back.
     pub(crate) fn keep(mut self, hold: &Arc<Hold>) {
+        let has_ticket = self.state != ClaimState::Kept;
         self.state = ClaimState::Kept;
         self.queue.change(|locks| {
-            locks.keep(hold);
+            locks.keep(hold, has_ticket);
             if self.is_shared {
                 locks.free_ticket_after_reply(&self);
             }
@@ -326,8 +327,8 @@ impl Locks {
     }
 
     /// The thread of a new hold keeps the ticket. Wakes the threads that wait for a reply.
-    fn keep(&mut self, hold: &Arc<Hold>) {
-        if hold.is_shared() {
+    fn keep(&mut self, hold: &Arc<Hold>, has_ticket: bool) {
+        if hold.is_shared() || !has_ticket {
             // If the thread also held the lock exclusively and that grant is lost now, there is no
             // entry.
             let entry = self.entries.entry(hold.lock.clone()).or_default();

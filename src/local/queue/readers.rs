@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 
-use super::{Entry, LocalQueue, LockId, Locks, Waiter};
+use super::{Entry, LockId, Locks, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::{HolderId, Liveness};
 use crate::lease::Terms;
@@ -106,16 +106,6 @@ impl Entry {
             let who = (holder, Liveness::of(holder));
             has_ticket.then(|| self.readers.join(who, terms)).flatten()
         })
-    }
-}
-
-impl LocalQueue {
-    /// Records a hold that was adopted.
-    pub(crate) fn add_adopted(&self, hold: &Arc<Hold>) {
-        self.change(|locks| {
-            let entry = locks.entries.entry(hold.lock.clone()).or_default();
-            entry.readers.insert(hold);
-        });
     }
 }
 

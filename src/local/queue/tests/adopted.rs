@@ -8,7 +8,7 @@ const GUARD: u64 = GUARDS;
 fn adopt(queue: &Arc<LocalQueue>) -> Arc<Hold> {
     let grant = grant(queue, "k", renewed(), Moment::now(), 0..0);
     let hold = grant.first_hold(thread(GUARD));
-    queue.add_adopted(&hold);
+    queue.claim_without_ticket(&lock("k")).keep(&hold);
     hold
 }
 
@@ -91,7 +91,7 @@ fn a_hold_that_is_given_away_is_neither_handed_over_nor_idle() {
     assert!(!waiting.is_woken());
     let kept = owned.grant().kept_in_redis().expect("it is given away");
     let both = format!("{} {}", owner.as_str(), owned.grant().owner().as_str());
-    assert_eq!(kept.owner.as_str(), both);
+    assert_eq!(kept.1.as_str(), both);
     queue.close(&owned, None);
     assert!(waiting.is_woken());
 }
