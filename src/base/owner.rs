@@ -155,8 +155,8 @@ impl OwnerId {
         Self([&self.0, " ", &older.0].concat().into())
     }
 
-    /// The owner id of a lock, or the id of a permit, with this text; `None` if it is none. So it is
-    /// never a field that another program uses.
+    /// The owner id of a lock, or the id of a permit, with this text; `None` if it is none. So it
+    /// is never a field that another program uses.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_id = match text.split_once(':') {
             Some((client, number)) => {

@@ -21,9 +21,9 @@ pub enum LostReason {
     /// The client was shut down while a thread held the lock: see
     /// [`LockClient::shutdown`](crate::LockClient::shutdown).
     ShutDown,
-    /// [`LockClient::adopt`](crate::LockClient::adopt) found that the lock or the permit is not held
-    /// under this token any more: the token was used before, the lease has ended, or the lock was
-    /// released by [`force_unlock`](crate::LockClient::force_unlock).
+    /// [`LockClient::adopt`](crate::LockClient::adopt) found that the lock or the permit is not
+    /// held under this token any more: the token was used before, the lease has ended, or the lock
+    /// was released by [`force_unlock`](crate::LockClient::force_unlock).
     TokenSpent,
 }
 

@@ -179,10 +179,10 @@ macro_rules! token_methods {
             /// takes it over, once, in this process or another one.
             ///
             /// In Redis, the hold lasts for its whole lease from now on; a fixed lease begins
-            /// again. Until it is adopted, no process renews it; it excludes other clients as before. It
-            /// then has an owner id of this client that no hold had before. The token has the name,
-            /// the kind, the length of the lease, the number of renewals that are left, and the
-            /// fencing token.
+            /// again. Until it is adopted, no process renews it; it excludes other clients as
+            /// before. It then has an owner id of this client that no hold had before. The token
+            /// has the name, the kind, the length of the lease, the number of renewals that are
+            /// left, and the fencing token.
             ///
             /// The token consists of letters, digits and `.`, `-`, `_`. So it can stand in a URL,
             /// in JSON or in a message. It has about 100 bytes, and two more for each byte of the
@@ -198,8 +198,8 @@ macro_rules! token_methods {
             ///   without a reply. The watchdog releases the hold.
             /// * [`Error::Redis`](crate::Error::Redis) if Redis refused. The watchdog releases the
             ///   hold, too.
-            /// * [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a guard of several names,
-            ///   or of a [`RedLock`](crate::RedLock).
+            /// * [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a guard of several
+            ///   names, or of a [`RedLock`](crate::RedLock).
             /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
             ///   client's.
             pub fn into_token(self) -> Result<String> {

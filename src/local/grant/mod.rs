@@ -143,8 +143,8 @@ struct GrantState {
     lost: Vec<Weak<Hold>>,
 }
 
-/// For how many milliseconds a release leaves a lock in Redis, and under which owner id. If the lock
-/// is given away, the name of the grant follows the new one, because the call has both.
+/// For how many milliseconds a release leaves a lock in Redis, and under which owner id. If the
+/// lock is given away, the name of the grant follows the new one, because the call has both.
 type KeptInRedis = (u64, OwnerId);
 
 /// Who uses a grant.

@@ -17,7 +17,8 @@ use crate::local::yields::{SLICE, Yields};
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) ticket: Ticket,
-    /// The holds without the ticket: those that do not exclude each other, and one that was adopted.
+    /// The holds without the ticket: those that do not exclude each other, and one that was
+    /// adopted.
     pub(super) readers: Readers,
     /// The threads that wait for the ticket, in their order.
     pub(super) waiting: VecDeque<Arc<Waiter>>,

@@ -6,9 +6,9 @@
 //! its write hold; its write lock is not handed over while a reader is there.
 //!
 //! An adopted hold stands here, too, also an exclusive one: Redis gave it to its guard without the
-//! ticket. So threads that want an exclusive hold wait for its end. A thread that requested the lock
-//! before the adopt has the ticket meanwhile, and Redis refuses it. The grant of an adopted hold is
-//! not handed over, because its hold has no ticket.
+//! ticket. So threads that want an exclusive hold wait for its end. A thread that requested the
+//! lock before the adopt has the ticket meanwhile, and Redis refuses it. The grant of an adopted
+//! hold is not handed over, because its hold has no ticket.
 
 use std::sync::Arc;
 use std::time::Duration;
