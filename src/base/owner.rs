@@ -158,12 +158,10 @@ impl OwnerId {
     /// The owner id of a lock, or the id of a permit, with this text; `None` if it is none. So it
     /// is never a field that another program uses.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let is_id = match text.split_once(':') {
-            Some((client, number)) => {
-                Uuid::try_parse(client).is_ok() && number.parse::<u64>().is_ok()
-            }
-            None => text.len() == 32 && u128::from_str_radix(text, 16).is_ok(),
-        };
+        let is_hex = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+        let (client, number) = text.split_once(':').unwrap_or((text, "0"));
+        let is_client = matches!(client.len(), 32 | 36) && client.bytes().all(is_hex);
+        let is_id = is_client && number.parse::<u64>().is_ok();
         is_id.then(|| Self(text.into()))
     }
 

@@ -203,6 +203,15 @@ impl HoldStyle {
         !matches!(self, Self::Manual(_) | Self::Permits(..))
     }
 
+    /// Gives what belongs to no thread away, and takes it over.
+    pub fn through_a_token(self, client: &LockClient) -> Result<Self> {
+        match self {
+            Self::Owned(guard) => client.adopt(&guard.into_token()?).map(Self::Owned),
+            Self::Permit(guard) => client.adopt_permit(&guard.into_token()?).map(Self::Permit),
+            other => Ok(other),
+        }
+    }
+
     /// True if its thread can acquire the lock again within the hold.
     pub fn nests(&self) -> bool {
         !matches!(self, Self::Owned(_))

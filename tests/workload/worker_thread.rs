@@ -21,6 +21,7 @@ pub(crate) const MAX_DEPTH: u32 = 3;
 
 pub struct WorkerThread<'a> {
     pub(crate) args: &'a Args,
+    client: LockClient,
     pub(crate) locks: Vec<TestedLock>,
     pub(crate) event_log: EventLog<'a>,
     pub(crate) random: fastrand::Rng,
@@ -58,6 +59,7 @@ impl<'a> WorkerThread<'a> {
         let own = u64::from(process) << 32 | u64::from(thread);
         Self {
             args,
+            client: client.clone(),
             locks: locks.collect(),
             event_log: EventLog::new(log, thread),
             random: fastrand::Rng::with_seed(seed.wrapping_add(own)),
@@ -154,6 +156,15 @@ impl<'a> WorkerThread<'a> {
         let what = format!("acquire_owned {lease:?}");
         let call = self.event_log.asks(at, None, what);
         let result = self.tested(at).acquire_owned(at.access, lease);
+        let through_a_token = self.random.bool();
+        let result = result.and_then(|style| match through_a_token {
+            true => style.through_a_token(&self.client),
+            false => Ok(style),
+        });
+        if let Err(error @ Error::Lost { .. }) = &result {
+            self.event_log.failed(call, error, through_a_token);
+            return None;
+        }
         self.log_result(call, None, result.map(Some), false)
     }
 
