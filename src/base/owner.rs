@@ -155,13 +155,13 @@ impl OwnerId {
         Self([&self.0, " ", &older.0].concat().into())
     }
 
-    /// The owner id of a lock, or the id of a permit, with this text; `None` if it is none. So it
+    /// The owner id of a lock, or the ids of permits, with this text; `None` if it is none. So it
     /// is never a field that another program uses.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_hex = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
         let (client, number) = text.split_once(':').unwrap_or((text, "0"));
-        let is_client = matches!(client.len(), 32 | 36) && client.bytes().all(is_hex);
-        let is_id = is_client && number.parse::<u64>().is_ok();
+        let is_long = client.len() == 36 || client.len() % PERMIT_ID == 0 && client != "";
+        let is_id = is_long && client.bytes().all(is_hex) && number.parse::<u64>().is_ok();
         is_id.then(|| Self(text.into()))
     }
 

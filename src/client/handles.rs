@@ -198,7 +198,7 @@ impl LockClient {
         let (lock, token) = self.given(token, false)?;
         Ok(OwnedGuard::of(
             lock.shared_name(),
-            lock.owned().adopt(token)?,
+            lock.owned().adopt(&token)?,
         ))
     }
 
@@ -213,7 +213,7 @@ impl LockClient {
         let (semaphore, token) = self.given(token, true)?;
         Ok(PermitGuard::of(
             semaphore.shared_name(),
-            semaphore.adopt(token)?,
+            semaphore.adopt(&token)?,
         ))
     }
 

@@ -202,6 +202,7 @@ impl<'a> Seats<'a> {
                 place: None,
                 within: None,
                 total: None,
+                adopts: false,
             };
             (Ask::new(lock, terms), options)
         };

@@ -200,6 +200,7 @@ fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, AcquireOptions) 
         place: has_place.then(|| core.subscriber.in_line(key, &core.place(key))),
         within: None,
         total: None,
+        adopts: false,
     };
     let locks = group.iter().map(|&at| seats[at].part.lock).collect();
     (Ask::for_all(locks, terms), options)

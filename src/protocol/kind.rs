@@ -129,10 +129,7 @@ impl Kind {
         count: Option<u32>,
     ) -> Call {
         let call = Call::new(self.to_renew);
-        let call = match self.family {
-            Family::Semaphore => (self.keys)(call, key),
-            _ => call.key(key.key()),
-        };
+        let call = self.owners(call, key);
         let call = call.arg((self.written)(owner)).arg(millis.to_string());
         match self.largest_count {
             Some(largest) => {
@@ -146,10 +143,18 @@ impl Kind {
     /// Gives the lock of the oldest of these names to the newest one, with a lease of at least
     /// `millis` milliseconds. The names between them are those of earlier copies.
     pub(crate) fn adopt(&self, key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
-        Call::new(self.to_adopt)
-            .key(&key.owners_key())
+        self.owners(Call::new(self.to_adopt), key)
             .arg((self.written)(owner))
             .arg(itoa::Buffer::new().format(millis))
+            .arg(itoa::Buffer::new().format(owner.permits()))
+    }
+
+    /// Adds the keys of the owners of one lock to a call.
+    fn owners(&self, call: Call, key: &LockKey) -> Call {
+        match self.family {
+            Family::Semaphore => (self.keys)(call, key),
+            _ => call.key(key.key()),
+        }
     }
 
     /// Reads an owner of a lock.

@@ -143,6 +143,7 @@ impl<'a> Acquisition<'a> {
             place: self.line.place().filter(|_| waits || self.line.is_known),
             within: self.within.map(|hold| hold.grant().owner().clone()),
             total: lock.total,
+            adopts: false,
         }
     }
 
