@@ -5,7 +5,6 @@
 -- ARGV[1]  names, separated by spaces: the new name, then the names that earlier copies of this
 --          request gave, whose replies were lost, then the present name
 -- ARGV[2]  least time to live from now on, in milliseconds; never shortens it
--- ARGV[3]  not used
 -- reply    1: the new name holds the lock; { 0, 1, '' }: no owner holds it; { -1, 1, '' }: another
 --          owner holds it, or the lease of this reader has ended. An error, without any change, if
 --          the key has another type

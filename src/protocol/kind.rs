@@ -143,10 +143,12 @@ impl Kind {
     /// Gives the lock of the oldest of these names to the newest one, with a lease of at least
     /// `millis` milliseconds. The names between them are those of earlier copies.
     pub(crate) fn adopt(&self, key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
-        self.owners(Call::new(self.to_adopt), key)
-            .arg((self.written)(owner))
-            .arg(itoa::Buffer::new().format(millis))
-            .arg(itoa::Buffer::new().format(owner.permits()))
+        let call = self.owners(Call::new(self.to_adopt), key);
+        let call = call.arg((self.written)(owner)).arg(millis.to_string());
+        match self.family {
+            Family::Semaphore => call.arg(owner.permits().to_string()),
+            _ => call,
+        }
     }
 
     /// Adds the keys of the owners of one lock to a call.

@@ -130,6 +130,23 @@ fn a_permit_is_given_away() {
 }
 
 #[test]
+fn permits_that_were_acquired_together_are_given_away_together() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let semaphore = ours.leased_semaphore(&unique("token"));
+    semaphore.try_set_permits(4).unwrap();
+    let guard = semaphore.acquire_many(3, Lease::RENEWED).unwrap();
+    let ids: Vec<String> = guard.ids().map(Into::into).collect();
+    let guard = theirs.adopt_permit(&guard.into_token().unwrap()).unwrap();
+    assert!(guard.ids().count() == 3 && guard.ids().all(|id| !ids.contains(&id.into())));
+    guard.confirm().unwrap();
+    assert_eq!(semaphore.available().unwrap(), 1);
+    let token = guard.into_token().unwrap();
+    server.ask::<()>(redis::cmd("ZPOPMIN").arg(format!("{{{}}}:timeout", semaphore.name())));
+    assert_lost(&theirs.adopt_permit(&token), LostReason::TokenSpent);
+}
+
+#[test]
 fn a_token_of_another_kind_or_that_was_cut_changes_nothing() {
     let server = Server::start();
     let client = client(&server.url());
