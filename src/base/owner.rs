@@ -160,7 +160,7 @@ impl OwnerId {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_hex = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
         let (client, number) = text.split_once(':').unwrap_or((text, "0"));
-        let is_long = client.len() == 36 || client.len() % PERMIT_ID == 0 && client != "";
+        let is_long = client.len() == 36 || !client.is_empty() && client.len() % PERMIT_ID == 0;
         let is_id = is_long && client.bytes().all(is_hex) && number.parse::<u64>().is_ok();
         is_id.then(|| Self(text.into()))
     }
