@@ -283,7 +283,8 @@ pub enum Error {
 
     /// The configuration of the client is invalid: a setting outside its bounds, a URL with an
     /// unknown parameter, a master that the sentinels do not know, a default client that is missing
-    /// or set twice. Correct the setting as the `rule` says.
+    /// or set twice, or a query or a token of a lock that has none. Correct the setting as the `rule`
+    /// says.
     #[error("{}{field} is {value}: {rule}", text::about(.lock))]
     Config {
         /// The name of the lock, if a call for a lock found the mistake. Empty in the error of

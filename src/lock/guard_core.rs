@@ -126,7 +126,8 @@ impl GuardCore {
     pub(super) fn into_token(mut self) -> Result<String> {
         let Held::One(level) = &self.held else {
             let rule = "several locks have no token; give one lock away";
-            return Err(Error::misused(self.name(), rule));
+            let name = self.name();
+            return Err(Error::config("lock", format_args!("{name:?}"), rule).concerning(name));
         };
         let level = level.clone();
         self.is_released = true;

@@ -198,8 +198,8 @@ macro_rules! token_methods {
             ///   without a reply. The watchdog releases the hold.
             /// * [`Error::Redis`](crate::Error::Redis) if Redis refused. The watchdog releases the
             ///   hold, too.
-            /// * [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a guard of several
-            ///   names, or of a [`RedLock`](crate::RedLock).
+            /// * [`Error::Config`](crate::Error::Config) for a guard of several names, or of a
+            ///   [`RedLock`](crate::RedLock).
             /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
             ///   client's.
             pub fn into_token(self) -> Result<String> {

@@ -125,7 +125,7 @@ pub fn a_token_gives_an_owned_hold_to_another_client(stage: &Stage) {
     let (ours, theirs) = (stage.client(), stage.client());
     let token = owned(&*stage.lock_of(&ours)).into_token();
     if stage.parts() > 1 || ours.0.len() > 1 {
-        assert_error!(token, InvalidArgument);
+        assert_error!(token, Config);
         stage.await_count(0);
         return;
     }
