@@ -283,7 +283,7 @@ pub enum Error {
 
     /// The configuration of the client is invalid: a setting outside its bounds, a URL with an
     /// unknown parameter, a master that the sentinels do not know, a default client that is missing
-    /// or set twice, or a query or a token of a lock that has none. Correct the setting as the `rule`
+    /// or set twice, a query or a token of a lock that has none. Correct the setting as the `rule`
     /// says.
     #[error("{}{field} is {value}: {rule}", text::about(.lock))]
     Config {
