@@ -80,7 +80,9 @@ impl Core {
             None => CredentialSource::Fixed(config.credentials.clone()),
         };
         let topology = Arc::new(Topology::new(&config, credentials, name.as_deref()));
-        let observer = Arc::new(Observer::default());
+        let mut observer = Observer::default();
+        observer.counters.label = config.metric_label.clone();
+        let observer = Arc::new(observer);
         let redis = Arc::new(RedisClient::new(&config, topology, Arc::clone(&observer)));
         let reporter = Reporter::start(Arc::clone(&observer.queue)).map_err(no_thread)?;
         let provider = provider

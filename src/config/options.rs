@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::LockClientBuilder;
 use crate::error::{Error, Result};
 use crate::lease::{check_renewed, left_at_renewal};
+use crate::observe::MetricLabel;
 
 /// The bounds of all timeouts.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -32,6 +33,7 @@ pub(crate) struct Options {
     /// How many replicas must confirm a lock, and how long each attempt waits for them.
     pub(crate) min_replicas: Option<(u32, Duration)>,
     pub(crate) name_connections: bool,
+    pub(crate) metric_label: MetricLabel,
 }
 
 impl Default for Options {
@@ -48,6 +50,7 @@ impl Default for Options {
             namespace: String::new(),
             min_replicas: None,
             name_connections: true,
+            metric_label: MetricLabel::default(),
         }
     }
 }

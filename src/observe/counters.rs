@@ -4,8 +4,10 @@
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::time::Duration;
 
+use super::metric_label::MetricLabel;
 use super::series::{Label, Series};
 use crate::base::call_budget::WaitObserver;
+use crate::base::key::LockKey;
 use crate::error::LostReason;
 
 /// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its labels,
@@ -33,6 +35,8 @@ macro_rules! counters {
         pub(crate) struct Counters {
             held: Counter,
             waiting: Counter,
+            /// The label of waits and holds.
+            pub(crate) label: MetricLabel,
             $(pub(crate) $name: Counter,)+
         }
 
@@ -41,6 +45,7 @@ macro_rules! counters {
                 Self {
                     held: Counter::gauge(HELD),
                     waiting: Counter::gauge(WAITING),
+                    label: MetricLabel::default(),
                     $($name: {
                         const LABELS: &[Label] = &$labels;
                         Counter::new(Series::counter($series, LABELS.first().copied()))
@@ -236,22 +241,21 @@ impl Counters {
     }
 
     /// Counts a hold that begins, and records the time from the call until the lock was acquired.
-    pub(crate) fn begin_hold(&self, hold: &HoldCount, waited: impl FnOnce() -> Duration) {
-        let begun = hold
-            .0
-            .compare_exchange(0, IS_COUNTED, Ordering::Relaxed, Ordering::Relaxed);
+    pub(crate) fn add_hold(&self, of: &HoldCount, key: &LockKey, time: impl FnOnce() -> Duration) {
+        let begun =
+            of.0.compare_exchange(0, IS_COUNTED, Ordering::Relaxed, Ordering::Relaxed);
         if begun.is_ok() {
             self.held.change(1);
         }
-        record(WAIT, waited);
+        self.label.record(WAIT, key, time);
     }
 
     /// Counts a hold that ends, and records the time from the acquire until the lock was released
     /// or lost.
-    pub(crate) fn end_hold(&self, hold: &HoldCount, held: impl FnOnce() -> Duration) {
-        if hold.0.swap(HAS_ENDED, Ordering::Relaxed) == IS_COUNTED {
+    pub(crate) fn end_hold(&self, of: &HoldCount, key: &LockKey, held: impl FnOnce() -> Duration) {
+        if of.0.swap(HAS_ENDED, Ordering::Relaxed) == IS_COUNTED {
             self.held.change(-1);
-            record(HOLD, held);
+            self.label.record(HOLD, key, held);
         }
     }
 }
@@ -315,12 +319,3 @@ fn change(series: Series, n: i64) {
         super::reporter::count(series, n);
     }
 }
-
-#[cfg(feature = "metrics")]
-fn record(name: &'static str, time: impl FnOnce() -> Duration) {
-    let time = time();
-    super::tell(move || metrics::histogram!(name).record(time));
-}
-
-#[cfg(not(feature = "metrics"))]
-fn record(_: &'static str, _: impl FnOnce() -> Duration) {}

@@ -3,11 +3,13 @@
 //! | file | duty |
 //! |---|---|
 //! | `counters` | the counters and gauges, and their names in the `metrics` facade |
+//! | `metric_label` | the label of waits and holds, by a function of the application |
 //! | `series` | one counter or gauge of the facade |
 //! | `span` | the spans of `tracing`: a thread waits for a lock, with its outcome, and holds it |
 //! | `reporter` | calls the log subscriber and the metrics recorder |
 
 mod counters;
+mod metric_label;
 mod reporter;
 mod series;
 mod span;
@@ -17,6 +19,7 @@ use std::time::Duration;
 
 pub use counters::Stats;
 pub(crate) use counters::{Counters, HoldCount, register};
+pub(crate) use metric_label::MetricLabel;
 pub(crate) use reporter::{Reporter, tell};
 pub(crate) use span::{HoldSpan, WaitOutcome, WaitSpan, are_spans_enabled};
 

@@ -53,12 +53,12 @@ impl Hold {
 
     /// Counts the begin of the hold. May call the application's metrics recorder.
     pub(crate) fn count_begin(&self, counters: &Counters, waited: impl FnOnce() -> Duration) {
-        counters.begin_hold(&self.count, waited);
+        counters.add_hold(&self.count, &self.key, waited);
     }
 
     /// Counts the end of the hold, once. May call the application's metrics recorder.
     pub(crate) fn count_end(&self, counters: &Counters) {
-        counters.end_hold(&self.count, || self.held_for());
+        counters.end_hold(&self.count, &self.key, || self.held_for());
     }
 
     /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here
