@@ -288,6 +288,8 @@ pub use transport::credentials::Credentials;
 #[cfg(feature = "testing")]
 pub mod testing {
     pub use crate::client::testing::{FaultProxy, InMemoryRedis};
+    #[cfg(feature = "macros")]
+    pub use crate::locked::with_default_client;
     #[doc(inline)]
     pub use leasehold_testing::{Fault, Gate, ProxiedRequest};
 }

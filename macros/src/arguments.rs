@@ -1,35 +1,45 @@
 //! The arguments of `#[locked(...)]`.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, quote};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Expr, LitInt, Result, Token};
+use syn::spanned::Spanned;
+use syn::{Expr, LitInt, LitStr, Result, Token};
 
 use crate::duration;
 use crate::key::Key;
-use crate::literal::{fail, literal};
+use crate::literal::{fail, literal, without_groups};
 
-const ALL: &str =
-    "`client`, `prefix`, `key`, `lease`, `fixed`, `max_renewals`, `wait`, `kind` and `on_loss`";
+const ALL: &str = "`client`, `prefix`, `key`, `keys`, `lease`, `fixed`, `max_renewals`, `wait`, \
+                   `kind`, `permits`, `at_least` and `on_loss`";
+
+/// Methods and fields of `leasehold::__LockedCall`.
+const OPTIONAL: [&str; 7] = [
+    "prefix", "client", "permits", "wait", "kind", "at_least", "on_loss",
+];
+
+/// Two that exclude each other, and why.
+const EXCLUDED: [(&str, &str, &str); 6] = [
+    ("keys", "key", "`keys` has all names"),
+    ("max_renewals", "fixed", "a fixed lease is never renewed"),
+    ("kind", "keys", "several names are `reentrant`"),
+    ("kind", "permits", "a semaphore is of no other kind"),
+    ("permits", "keys", "a semaphore has one name"),
+    ("at_least", "permits", "a released permit is free"),
+];
 
 /// The kinds of locks. The library knows them by the same names.
 const KINDS: [&str; 5] = ["reentrant", "fenced", "fair", "read", "write"];
 
 /// The arguments, validated.
 pub(crate) struct Arguments {
-    pub(crate) client: Option<Expr>,
-    pub(crate) prefix: Option<Expr>,
-    pub(crate) key: Key,
-    /// An expression of the type `leasehold::Lease`.
-    pub(crate) lease: TokenStream,
-    /// An expression of the type `Duration`.
-    pub(crate) wait: TokenStream,
-    pub(crate) kind: String,
-    pub(crate) ignores_loss: bool,
+    /// An expression of the type `leasehold::__LockedCall`.
+    pub(crate) call: TokenStream,
+    /// All values, some of which can use the parameters.
+    pub(crate) text: TokenStream,
 }
 
 /// An argument as it is written. `fixed` has no value.
@@ -44,12 +54,11 @@ impl Parse for Written {
             let message = format!("expected the name of an argument: {ALL}");
             syn::Error::new(error.span(), message)
         })?;
-        let has_value = input.parse::<Option<Token![=]>>()?.is_some();
-        let value = has_value.then(|| input.parse().map(without_groups));
-        Ok(Self {
-            value: value.transpose()?,
-            name,
-        })
+        let value = match input.parse::<Option<Token![=]>>()? {
+            Some(_) => Some(without_groups(input.parse()?)),
+            None => None,
+        };
+        Ok(Self { name, value })
     }
 }
 
@@ -74,16 +83,13 @@ fn read(input: ParseStream<'_>) -> Result<HashMap<String, Written>> {
         };
         return fail(written.name, error);
     }
-    Ok(all)
-}
-
-/// Removes parentheses, and the invisible groups that `macro_rules!` adds, around a value.
-fn without_groups(value: Expr) -> Expr {
-    match value {
-        Expr::Group(inner) if inner.attrs.is_empty() => without_groups(*inner.expr),
-        Expr::Paren(inner) if inner.attrs.is_empty() => without_groups(*inner.expr),
-        value => value,
+    for (name, other, reason) in EXCLUDED {
+        if let (Some(written), true) = (all.get(name), all.contains_key(other)) {
+            let error = format!("leave out `{name}` or `{other}`: {reason}");
+            return fail(&written.name, error);
+        }
     }
+    Ok(all)
 }
 
 impl Parse for Arguments {
@@ -92,21 +98,45 @@ impl Parse for Arguments {
         let mut written = read(input)?;
         let fixed = written.remove("fixed").map(|fixed| fixed.name);
         let mut take = |name| written.remove(name).and_then(|written| written.value);
-        let key = take("key").ok_or_else(|| {
-            let message = "`#[locked]` needs the key of the lock; write `key = \"order:{id}\"`";
-            syn::Error::new(whole, message)
-        })?;
-        let wait = take("wait").map_or(Ok(Duration::ZERO), |value| duration::wait(&value))?;
-        Ok(Self {
-            client: take("client"),
-            prefix: take("prefix"),
-            lease: lease(take("lease"), fixed, take("max_renewals"))?,
-            key: Key::parse(key)?,
-            wait: duration::tokens(wait),
-            kind: take("kind").map_or(Ok(KINDS[0].into()), kind)?,
-            ignores_loss: take("on_loss").map_or(Ok(false), ignores_loss)?,
-        })
+        let keys = match (take("key"), take("keys")) {
+            (Some(key), _) => vec![Key::parse(key)?],
+            (None, Some(keys)) => Key::parse_all(keys)?,
+            (None, None) => {
+                let rule = "`#[locked]` needs the key of the lock; write `key = \"order:{id}\"`";
+                return Err(syn::Error::new(whole, rule));
+            }
+        };
+        let mut text = quote!(#(#keys)*);
+        let keys = keys.iter().map(reference);
+        let lease = lease(take("lease"), fixed, take("max_renewals"))?;
+        let mut call = quote!(::leasehold::__LockedCall::new(&[#(#keys),*], #lease));
+        let mut fields = TokenStream::new();
+        for name in OPTIONAL {
+            let Some(value) = take(name) else { continue };
+            value.to_tokens(&mut text);
+            let field = Ident::new(name, Span::mixed_site());
+            let set = match name {
+                "permits" => quote!(::core::option::Option::Some(#value)),
+                "wait" => duration::tokens(duration::wait(&value)?),
+                "at_least" => duration::tokens(duration::at_least(&value)?),
+                "kind" => kind(value)?.into_token_stream(),
+                "on_loss" => on_loss(value)?.into_token_stream(),
+                _ => {
+                    let value = reference(&value);
+                    call.extend(quote!(.#field(#value)));
+                    continue;
+                }
+            };
+            fields.extend(quote!(#field: #set,));
+        }
+        let call = quote!(::leasehold::__LockedCall { #fields ..#call });
+        Ok(Self { call, text })
     }
+}
+
+/// A reference to the user's expression, with its span, so that type errors point to it.
+fn reference(value: &(impl ToTokens + Spanned)) -> TokenStream {
+    quote_spanned!(Span::mixed_site().located_at(value.span())=> &(#value))
 }
 
 fn lease(
@@ -114,12 +144,6 @@ fn lease(
     fixed: Option<Ident>,
     max_renewals: Option<Expr>,
 ) -> Result<TokenStream> {
-    if let (Some(_), Some(count)) = (&fixed, &max_renewals) {
-        return fail(
-            count,
-            "a `fixed` lease is never renewed; leave out `fixed` or `max_renewals`",
-        );
-    }
     let renewals = match max_renewals.as_ref().map(number).transpose()? {
         Some(count) => quote!(renewed_at_most(#count)),
         None => quote!(RENEWED),
@@ -128,19 +152,16 @@ fn lease(
     let duration = duration.transpose()?.map(duration::tokens);
     match (fixed, duration) {
         (Some(_), Some(duration)) => Ok(quote!(::leasehold::Lease::fixed(#duration))),
-        (Some(fixed), None) => fail(
-            fixed,
-            "a `fixed` lease needs a duration; write `lease = \"30s\", fixed`",
-        ),
+        (Some(fixed), None) => fail(fixed, "write its duration, as in `lease = \"30s\", fixed`"),
         (None, Some(duration)) => Ok(quote!(::leasehold::Lease::#renewals.lasting(#duration))),
         (None, None) => Ok(quote!(::leasehold::Lease::#renewals)),
     }
 }
 
 fn number(count: &Expr) -> Result<u32> {
-    let number = syn::parse2::<LitInt>(count.to_token_stream());
+    let number = syn::parse2(count.to_token_stream());
     number
-        .and_then(|number| number.base10_parse())
+        .and_then(|it: LitInt| it.base10_parse())
         .or_else(|_| {
             let rule = "is a number from 0 to 4294967295; write `max_renewals = 3`";
             fail(count, format!("`max_renewals` {rule}"))
@@ -155,27 +176,27 @@ fn kind(value: Expr) -> Result<String> {
     };
     match name.to_string() {
         name if KINDS.contains(&&*name) => Ok(name),
-        name if ["semaphore", "multi", "redlock"].contains(&&*name) => {
-            fail(value, format!("`{name}` is not supported; {WRITE}"))
-        }
+        name if name == "semaphore" => fail(value, "for a permit write `permits = 4`"),
+        name if name == "multi" => fail(value, "for several names write `keys = [\"a\", \"b\"]`"),
         _ => fail(value, format!("unknown kind of lock; {WRITE}")),
     }
 }
 
-fn ignores_loss(value: Expr) -> Result<bool> {
-    match literal(&value).map(|text| text.value()).as_deref() {
-        Some("error") => Ok(false),
-        Some("ignore") => Ok(true),
-        _ => {
-            let rule = "is `\"error\"`, which is the default, or `\"ignore\"`";
-            fail(value, format!("`on_loss` {rule}"))
-        }
+fn on_loss(value: Expr) -> Result<LitStr> {
+    match literal(&value) {
+        Some(text) if ["error", "ignore"].contains(&&*text.value()) => Ok(text),
+        _ => fail(
+            value,
+            "`on_loss` is `\"error\"`, the default, or `\"ignore\"`",
+        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
     use proc_macro2::{Delimiter, Group};
 
     fn parse(arguments: &str) -> Result<Arguments> {
@@ -188,11 +209,13 @@ mod tests {
 
     #[test]
     fn the_defaults_apply_if_only_the_key_is_given() {
-        let found = parse(r#"key = "order""#).unwrap();
-        assert!(found.client.is_none() && found.prefix.is_none() && !found.ignores_loss);
-        assert_eq!(found.kind, "reentrant");
-        assert_same(&found.wait, quote!(::core::time::Duration::new(0u64, 0u32)));
-        assert_same(&found.lease, quote!(::leasehold::Lease::RENEWED));
+        let expected = quote!(::leasehold::__LockedCall {
+            ..::leasehold::__LockedCall::new(
+                &[&(::core::format_args!("order"))],
+                ::leasehold::Lease::RENEWED
+            )
+        });
+        assert_same(&parse(r#"key = "order""#).unwrap().call, expected);
     }
 
     /// `macro_rules!` adds invisible groups around its arguments, sometimes nested ones.
@@ -210,15 +233,15 @@ mod tests {
                 on_loss = #on_loss, kind = #kind
             })
             .unwrap();
-            let Key::Format { text, .. } = found.key else {
-                panic!("{key} is not a format string");
-            };
-            assert_eq!(text.value(), "order:{id}");
             let lease = duration::tokens(Duration::from_secs(30));
             let lease = quote!(::leasehold::Lease::renewed_at_most(3u32).lasting(#lease));
-            assert_same(&found.lease, lease);
-            assert_same(&found.wait, duration::tokens(Duration::MAX));
-            assert!(found.ignores_loss && found.kind == "fenced");
+            let wait = duration::tokens(Duration::MAX);
+            let key = quote!(&(::core::format_args!("order:{id}")));
+            let call = quote!(::leasehold::__LockedCall::new(&[#key], #lease));
+            let call = quote!(::leasehold::__LockedCall {
+                wait: #wait, kind: "fenced", on_loss: "ignore", ..#call
+            });
+            assert_same(&found.call, call);
         }
     }
 
@@ -250,10 +273,30 @@ mod tests {
             (r#"key = "a", max_renewals = "3""#, "max_renewals = 3"),
             (r#"key = "a", wait = 10"#, "forever"),
             (r#"key = "a", wait = "always""#, "forever"),
+            (r#"key = "a", kind = semaphore"#, "permits = 4"),
+            (r#"key = "a", kind = multi"#, "keys = [\"a\", \"b\"]"),
+            ("keys = []", "keys = ["),
+            (r#"keys = "a""#, "keys = ["),
+            (r#"keys = ["a", 5]"#, "key = \""),
+            (r#"key = "a", keys = ["b"]"#, "leave out `keys` or `key`"),
             (
-                r#"key = "a", kind = semaphore"#,
-                "`semaphore` is not supported",
+                r#"keys = ["a", "b"], kind = fair"#,
+                "leave out `kind` or `keys`",
             ),
+            (
+                r#"keys = ["a", "b"], permits = 4"#,
+                "leave out `permits` or `keys`",
+            ),
+            (
+                r#"key = "a", permits = 4, kind = fair"#,
+                "leave out `kind` or `permits`",
+            ),
+            (
+                r#"key = "a", permits = 4, at_least = "1s""#,
+                "leave out `at_least` or `permits`",
+            ),
+            (r#"key = "a", at_least = "0s""#, "at_least = \"30s\""),
+            (r#"key = "a", at_least = 60"#, "at_least = \"30s\""),
             (r#"key = "a", kind = spin"#, "kind = fenced"),
             (r#"key = "a", kind = "fenced""#, "kind = fenced"),
             (r#"key = "a", on_loss = "panic""#, "\"ignore\""),

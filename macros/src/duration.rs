@@ -15,19 +15,26 @@ const LONGEST: Duration = Duration::from_millis(1 << 53);
 
 /// Parses the duration of a lease and checks its bounds.
 pub(crate) fn lease(value: &Expr, fixed: bool) -> Result<Duration> {
-    let lease = parse("lease", r#""30s""#, value)?;
-    let (shortest, kind) = match fixed {
-        true => (SHORTEST_FIXED, "a fixed lease"),
-        false => (SHORTEST_RENEWED, "a renewed lease"),
+    let shortest = if fixed {
+        SHORTEST_FIXED
+    } else {
+        SHORTEST_RENEWED
     };
-    if (shortest..=LONGEST).contains(&lease) {
-        return Ok(lease);
+    within("lease", value, shortest)
+}
+
+/// Parses the time for which a lock is kept at least. It has the bounds of a fixed lease.
+pub(crate) fn at_least(value: &Expr) -> Result<Duration> {
+    within("at_least", value, SHORTEST_FIXED)
+}
+
+fn within(name: &str, value: &Expr, shortest: Duration) -> Result<Duration> {
+    let time = parse(name, r#""30s""#, value)?;
+    if (shortest..=LONGEST).contains(&time) {
+        return Ok(time);
     }
-    let bounds = format!("at least {shortest:?} and at most 2^53 ms");
-    fail(
-        value,
-        format!("{kind} is {bounds}; write `lease = \"30s\"`"),
-    )
+    let rule = format!("`{name}` is at least {shortest:?} and at most 2^53 ms");
+    fail(value, format!("{rule}; write `{name} = \"30s\"`"))
 }
 
 /// Parses a wait. `Duration::MAX` is one without a limit.

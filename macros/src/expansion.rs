@@ -22,22 +22,12 @@ pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream 
         return TokenStream::new();
     };
     let (inner_attributes, statements) = (&body.attributes, &body.statements);
-    let Arguments {
-        client,
-        prefix,
-        key,
-        lease,
-        wait,
-        kind,
-        ignores_loss,
-    } = arguments;
+    let Arguments { call, text } = arguments;
     let result = function.result();
     // Errors about the return type point to where it is written.
     let run = quote_spanned!(Span::mixed_site().located_at(result.span())=> run);
     let mut signature = signature.clone();
-    let captures = parameters::captures(&mut signature, &quote!(#key #prefix #client #statements));
-    let key = reference(key);
-    let (prefix, client) = (prefix.iter().map(reference), client.iter().map(reference));
+    let captures = parameters::captures(&mut signature, &quote!(#text #statements));
     let mut block = TokenStream::new();
     body.braces.surround(&mut block, |within| {
         let name = quote_spanned!(Span::mixed_site()=> call);
@@ -48,16 +38,9 @@ pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream 
         });
         quote!(#(#inner_attributes)*).to_tokens(within);
         within.extend(quote_spanned! {Span::mixed_site()=>
-            let #name = ::leasehold::__LockedCall::new(#key, #lease, #wait, #kind, #ignores_loss)
-                #(.prefix(#prefix))*
-                #(.client(#client))*;
+            let #name = #call;
             #name.#run(move || -> #result #inner)
         });
     });
     quote!(#(#attributes)* #visibility #signature #block)
-}
-
-/// A reference to the user's expression, with its span, so that type errors point to it.
-fn reference(value: &(impl ToTokens + Spanned)) -> TokenStream {
-    quote_spanned!(Span::mixed_site().located_at(value.span())=> &(#value))
 }

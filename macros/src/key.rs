@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Expr, LitStr, Result};
 
-use crate::literal::{fail, literal};
+use crate::literal::{fail, literal, without_groups};
 
 /// The value of `key`.
 pub(crate) enum Key {
@@ -16,6 +16,20 @@ pub(crate) enum Key {
 }
 
 impl Key {
+    /// The keys of an array.
+    pub(crate) fn parse_all(value: Expr) -> Result<Vec<Self>> {
+        match value {
+            Expr::Array(keys) if !keys.elems.is_empty() => {
+                let keys = keys.elems.into_iter().map(without_groups);
+                keys.map(Self::parse).collect()
+            }
+            other => fail(
+                other,
+                "`keys` is a list; write `keys = [\"from:{from}\", \"to:{to}\"]`",
+            ),
+        }
+    }
+
     pub(crate) fn parse(value: Expr) -> Result<Self> {
         match (literal(&value), value) {
             (Some(text), _) => Self::format(&text),

@@ -12,3 +12,12 @@ pub(crate) fn fail<T>(at: impl ToTokens, message: impl std::fmt::Display) -> Res
 pub(crate) fn literal(value: &Expr) -> Option<LitStr> {
     syn::parse2(value.to_token_stream()).ok()
 }
+
+/// Removes parentheses, and the invisible groups that `macro_rules!` adds, around a value.
+pub(crate) fn without_groups(value: Expr) -> Expr {
+    match value {
+        Expr::Group(inner) if inner.attrs.is_empty() => without_groups(*inner.expr),
+        Expr::Paren(inner) if inner.attrs.is_empty() => without_groups(*inner.expr),
+        value => value,
+    }
+}

@@ -13,6 +13,7 @@ use super::LockClient;
 use crate::base::clock::Moment;
 use crate::config::LockClientBuilder;
 use crate::error::{Error, Result};
+use crate::lock::LockGuard;
 use crate::script;
 
 static SCRIPTS: LazyLock<KnownScripts> =
@@ -217,5 +218,21 @@ impl LockClient {
     /// Those of [`InMemoryRedis::start`].
     pub fn in_memory() -> Result<Self> {
         InMemoryRedis::start()?.client()
+    }
+}
+
+impl LockGuard {
+    /// Makes the guard of a lock of a new [`InMemoryRedis`], for an implementation of
+    /// [`Lock`](crate::Lock) that a test uses in place of a real lock. Needs the feature `testing`.
+    ///
+    /// It is the guard of a held lock, with [`Lease::RENEWED`](crate::Lease::RENEWED). No other
+    /// client competes for it. The page [testing](crate::guide::testing) has an example.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`InMemoryRedis::start`], and [`Error::InvalidArgument`] for a name that is empty
+    /// or longer than 512 bytes.
+    pub fn in_memory(name: &str) -> Result<Self> {
+        LockClient::in_memory()?.reentrant_lock(name).acquire()
     }
 }

@@ -45,10 +45,15 @@ impl HeldLock {
         self.core.check_process(self.hold.key().name())
     }
 
-    /// Fails for an exclusive hold if its thread also has a shared one of the same lock: after the
-    /// unlock, that one would stay beside what is left in Redis.
-    pub(crate) fn check_reads_not(&self) -> Result<()> {
+    /// Fails for permits, and for an exclusive hold if its thread also has a shared one of the same
+    /// lock: after the unlock, that one would stay beside what is left in Redis.
+    pub(crate) fn check_can_be_kept(&self) -> Result<()> {
+        self.check_process()?;
         let hold = &self.hold;
+        if !hold.grant().kind.has_ticket {
+            let rule = "a permit cannot be kept after its release";
+            return Err(Error::misused(hold.key().name(), rule));
+        }
         let who = (hold.holder, true);
         let reader = || self.core.queue.hold_of(&hold.lock, who);
         if !hold.is_shared() && reader().is_some_and(|reader| reader.check().is_ok()) {

@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "macros")]
+use super::PermitGuard;
 use super::forward::forward;
 use super::guard_core::GuardCore;
 use super::guard_methods::{guard_methods, unlock_methods};
@@ -141,7 +143,7 @@ use crate::error::{LostReason, Result};
 #[must_use = "dropping a guard unlocks: keep it in a variable with a name, such as `_guard`, \
               because `let _ =` drops it at once"]
 pub struct LockGuard {
-    core: GuardCore,
+    pub(crate) core: GuardCore,
     token: Option<u64>,
     _thread: PhantomData<dyn GuardBelongsToItsThread>,
 }
@@ -161,6 +163,16 @@ impl LockGuard {
         Self {
             token: core.token(),
             core,
+            _thread: PhantomData,
+        }
+    }
+
+    /// The guard of a permit of a function with `#[locked]`, which belongs to the thread.
+    #[cfg(feature = "macros")]
+    pub(crate) fn of_permit(permit: PermitGuard) -> Self {
+        Self {
+            token: None,
+            core: permit.core,
             _thread: PhantomData,
         }
     }

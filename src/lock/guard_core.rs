@@ -11,6 +11,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::subscription::Subscription;
 use crate::composite::{Held, Quorum};
 use crate::core::Core;
+use crate::engine::HeldLock;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
 use crate::observe::tell;
@@ -18,7 +19,7 @@ use crate::protocol::commands;
 
 /// One level of a lock, or a permit. Dropping it releases it, and logs an error. The drop of an
 /// owned hold leaves the request to the watchdog.
-pub(super) struct GuardCore {
+pub(crate) struct GuardCore {
     name: Arc<str>,
     held: Held,
     /// Made by the first call of `lost` on a guard of several locks.
@@ -99,26 +100,38 @@ impl GuardCore {
     }
 
     pub(super) fn unlock_after(self, time: Duration) -> Result<()> {
-        if time.is_zero() {
-            return self.unlock();
-        }
-        let millis = self.millis("time", time)?;
-        for level in self.held.levels() {
-            level.check_process()?;
-            level.check_reads_not()?;
-        }
-        for level in self.held.levels() {
-            level.hold.keep_in_redis(millis);
-        }
+        self.keep_after_unlock(time)?;
         self.unlock()
     }
 
     pub(super) fn unlock_at_least(self, time: Duration) -> Result<()> {
+        self.keep_at_least(time)?;
+        self.unlock()
+    }
+
+    /// Makes the unlock leave the lock in Redis for `time`.
+    pub(crate) fn keep_after_unlock(&self, time: Duration) -> Result<()> {
+        if time.is_zero() {
+            return Ok(());
+        }
+        let millis = self.millis("time", time)?;
+        for level in self.held.levels() {
+            level.check_can_be_kept()?;
+        }
+        for level in self.held.levels() {
+            level.hold.keep_in_redis(millis);
+        }
+        Ok(())
+    }
+
+    /// Makes the unlock leave the lock in Redis until `time` has passed since its first level.
+    pub(crate) fn keep_at_least(&self, time: Duration) -> Result<()> {
         let levels = self.held.levels().iter();
+        levels.clone().try_for_each(HeldLock::check_process)?;
         let held_for = levels.map(|level| level.hold.held_for()).min();
         match time.saturating_sub(held_for.unwrap_or_default()) {
-            Duration::ZERO => self.unlock(),
-            rest => self.unlock_after(rest.max(Duration::from_millis(1))),
+            Duration::ZERO => Ok(()),
+            rest => self.keep_after_unlock(rest.max(Duration::from_millis(1))),
         }
     }
 

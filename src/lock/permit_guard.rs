@@ -57,7 +57,7 @@ use crate::error::{LostReason, Result};
 #[must_use = "dropping a guard releases the permit: keep it in a variable with a name, such as \
               `_permit`, because `let _ =` drops it at once"]
 pub struct PermitGuard {
-    core: GuardCore,
+    pub(super) core: GuardCore,
     id: OwnerId,
 }
 

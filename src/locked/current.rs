@@ -10,6 +10,7 @@ use crossbeam_channel::bounded;
 use crate::base::subscription::Subscription;
 use crate::error::{Error, LostReason, Result};
 use crate::lock::{LockGuard, Short};
+use crate::observe::tell;
 
 thread_local! {
     /// The guards of the locked functions on this thread's stack, the innermost last. The
@@ -17,21 +18,30 @@ thread_local! {
     static ENTERED: RefCell<Vec<Weak<LockGuard>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes a lock the current one of this thread until this value is dropped.
-pub(super) struct CurrentCall;
+/// Makes a lock the current one of this thread until this value is dropped, at the end of the body
+/// or by its panic.
+pub(super) struct CurrentCall<'c> {
+    guard: &'c LockGuard,
+    at_least: Duration,
+}
 
-impl CurrentCall {
-    pub(super) fn new(guard: &Rc<LockGuard>) -> Self {
+impl<'c> CurrentCall<'c> {
+    pub(super) fn new(guard: &'c Rc<LockGuard>, at_least: Duration) -> Self {
         // `try_with`: destructors of an ending thread may call locked functions after this
         // thread-local is destroyed.
         let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Rc::downgrade(guard)));
-        Self
+        Self { guard, at_least }
     }
 }
 
-impl Drop for CurrentCall {
+impl Drop for CurrentCall<'_> {
     fn drop(&mut self) {
         let _ = ENTERED.try_with(|entered| entered.borrow_mut().pop());
+        if !self.at_least.is_zero()
+            && let Err(error) = self.guard.core.keep_at_least(self.at_least)
+        {
+            tell(move || tracing::warn!(%error, "the lock of a function is not kept at least"));
+        }
     }
 }
 
@@ -74,9 +84,9 @@ pub fn current_lock() -> CurrentLock {
 /// The lock of a function with [`#[locked]`](crate::locked), for use in its body. [`current_lock`]
 /// returns it.
 ///
-/// No method sends a request to Redis. The value does not keep the lock held: after its function
-/// has returned, or if it was made outside of a locked function, it is not held, not lost, and has
-/// no token.
+/// Only [`extend`](Self::extend) and [`confirm`](Self::confirm) send a request. The value does not
+/// keep the lock held: after its function has returned, or if it was made outside of a locked
+/// function, it is not held, not lost, and has no token.
 ///
 /// It is not `Send`, because the lock belongs to the thread of the call.
 #[derive(Clone)]
@@ -101,11 +111,73 @@ impl CurrentLock {
     /// * [`Error::NotHeld`] if this value was made outside of a locked function, or its function
     ///   has returned.
     pub fn check(&self) -> Result<()> {
-        let not_held = || Error::NotHeld {
+        self.guard()?.check()
+    }
+
+    fn guard(&self) -> Result<Rc<LockGuard>> {
+        self.held.upgrade().ok_or_else(|| Error::NotHeld {
             lock: self.name.clone(),
             by_guard: false,
-        };
-        self.held.upgrade().ok_or_else(not_held)?.check()
+        })
+    }
+
+    /// Extends the lease once, so that at least `duration` of it is left from now on, like
+    /// [`LockGuard::extend`](crate::LockGuard::extend).
+    ///
+    /// Bounds: 1 ms to 2^53 ms.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LockGuard::extend`](crate::LockGuard::extend), and [`Error::NotHeld`] as
+    /// [`check`](Self::check).
+    pub fn extend(&self, duration: Duration) -> Result<()> {
+        self.guard()?.extend(duration)
+    }
+
+    /// Asks Redis whether the lock is still held, like
+    /// [`LockGuard::confirm`](crate::LockGuard::confirm).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LockGuard::confirm`](crate::LockGuard::confirm), and [`Error::NotHeld`] as
+    /// [`check`](Self::check).
+    pub fn confirm(&self) -> Result<()> {
+        self.guard()?.confirm()
+    }
+
+    /// Keeps the lock in Redis for `time` after the function has returned or panicked, like
+    /// [`LockGuard::unlock_after`](crate::LockGuard::unlock_after). This call unlocks nothing: the
+    /// body goes on with the lock. Of several calls, the longest `time` counts.
+    ///
+    /// Bounds: 1 ms to 2^53 ms. With zero, the call does nothing.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use std::time::Duration;
+    /// use leasehold::{Error, LockClient, current_lock, locked};
+    ///
+    /// #[locked(client = client, key = "feed:{feed}")]
+    /// fn poll(client: &LockClient, feed: u32) -> leasehold::Result<()> {
+    ///     let asked_to_pause = Duration::from_secs(60); // by the server of the feed
+    ///     current_lock().unlock_after(asked_to_pause)
+    /// }
+    ///
+    /// let client = LockClient::connect(url)?;
+    /// poll(&client, 7)?;
+    /// assert!(matches!(poll(&client, 7), Err(Error::HeldByAnother { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::InvalidArgument`] for a `time` outside its bounds, for a permit, and for a write
+    ///   lock whose thread also holds the read lock.
+    /// * [`Error::NotHeld`] as [`check`](Self::check).
+    pub fn unlock_after(&self, time: Duration) -> Result<()> {
+        self.guard()?.core.keep_after_unlock(time)
     }
 
     /// True if [`check`](Self::check) returns [`Error::Lost`].

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 pub use current::{CurrentLock, current_lock};
 pub use default::set_default_client;
+#[cfg(feature = "testing")]
+pub use default::with_default_client;
 
 use crate::base::clock::Moment;
 use crate::client::{LockClient, lock_of_kind};
@@ -20,44 +22,48 @@ use crate::observe::tell;
 use current::CurrentCall;
 use result::LockedResult;
 
-/// One call of a function with `#[locked]`. Only for the code that the attribute generates; not
-/// part of the public API.
+/// One call of a function with `#[locked]`. Only for the code that the attribute generates, which
+/// sets the fields; not part of the public API.
 #[derive(Debug)]
 pub struct LockedCall {
     /// `None`: the default client.
-    client: Option<LockClient>,
-    name: String,
-    lease: Lease,
-    wait: Duration,
+    pub client: Option<LockClient>,
+    /// One, or those of a lock of several.
+    pub names: Vec<String>,
+    /// The lease of each acquire.
+    pub lease: Lease,
+    /// How long to wait while others hold the lock.
+    pub wait: Duration,
     /// One of the kinds of [`lock_of_kind`].
-    kind: &'static str,
-    ignores_loss: bool,
+    pub kind: &'static str,
+    /// The number of permits of a leased semaphore, which is used in place of a lock.
+    pub permits: Option<u32>,
+    /// For how long the lock is kept since it was acquired.
+    pub at_least: Duration,
+    /// With `ignore`, the loss of the lock and errors of its release are only logged.
+    pub on_loss: &'static str,
 }
 
 impl LockedCall {
-    /// A call with this key and the default client. `kind` is one of those of
-    /// [`lock_of_kind`](crate::admin::lock_of_kind). If it `ignores_loss`, it only logs the loss of
-    /// the lock and errors of its release.
-    pub fn new(
-        key: &dyn Display,
-        lease: Lease,
-        wait: Duration,
-        kind: &'static str,
-        ignores_loss: bool,
-    ) -> Self {
+    /// A call with these keys and the defaults of all other arguments.
+    pub fn new(keys: &[&dyn Display], lease: Lease) -> Self {
         Self {
             client: None,
-            name: key.to_string(),
+            names: keys.iter().map(ToString::to_string).collect(),
             lease,
-            wait,
-            kind,
-            ignores_loss,
+            wait: Duration::ZERO,
+            kind: "reentrant",
+            permits: None,
+            at_least: Duration::ZERO,
+            on_loss: "error",
         }
     }
 
-    /// Adds a prefix to the key, separated by `:`.
+    /// Adds a prefix to each key, separated by `:`.
     pub fn prefix(mut self, prefix: &dyn Display) -> Self {
-        self.name = format!("{prefix}:{}", self.name);
+        for name in &mut self.names {
+            *name = format!("{prefix}:{name}");
+        }
         self
     }
 
@@ -74,12 +80,12 @@ impl LockedCall {
             Err(error) => return R::failed(error),
         };
         let result = {
-            let _entered = CurrentCall::new(&guard);
+            let _entered = CurrentCall::new(&guard, self.at_least);
             body()
         };
         match release(guard) {
             Ok(()) => result,
-            Err(error) if self.ignores_loss || result.is_err() => {
+            Err(error) if self.on_loss == "ignore" || result.is_err() => {
                 tell(move || {
                     tracing::warn!(
                         %error,
@@ -93,22 +99,29 @@ impl LockedCall {
     }
 
     fn acquire(&self) -> Result<LockGuard> {
-        let client = match &self.client {
-            Some(client) => client,
-            None => default::default_client(&self.name)?,
-        };
+        let default = || default::default_client(&self.names.join(", "));
+        let client = self.client.clone().map_or_else(default, Ok)?;
         let start = Moment::now();
-        let lock = lock_of_kind(client, self.kind, &self.name)?;
-        let guard = lock.try_acquire(self.wait, self.lease)?;
+        let (wait, lease) = (self.wait, self.lease);
+        let guard = match (&*self.names, self.permits) {
+            ([name], Some(permits)) => {
+                let semaphore = client.leased_semaphore(name).with_permits(permits)?;
+                semaphore
+                    .try_acquire(wait, lease)?
+                    .map(LockGuard::of_permit)
+            }
+            ([name], None) => lock_of_kind(&client, self.kind, name)?.try_acquire(wait, lease)?,
+            (names, _) => client.multi_lock(names).try_acquire(wait, lease)?,
+        };
         guard.ok_or_else(|| Error::HeldByAnother {
-            lock: self.name.clone(),
+            lock: self.names.join(", "),
             waited: Moment::now().since(start),
             // One request more. The process of the owner is not looked up: Redis would list all its
             // connections for each refused call.
-            owner: client
-                .inspect(&self.name)
-                .ok()
-                .and_then(|status| status.owner),
+            owner: match (&*self.names, self.permits) {
+                ([name], None) => client.inspect(name).ok().and_then(|status| status.owner),
+                _ => None,
+            },
         })
     }
 }

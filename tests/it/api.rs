@@ -82,6 +82,7 @@ const TESTING: &[&str] = &[
     "Gate",
     "InMemoryRedis",
     "ProxiedRequest",
+    "with_default_client",
 ];
 
 /// The names that these statements export and document, in order.

@@ -1,12 +1,15 @@
 //! The attribute `#[locked]`.
 
 mod current;
+mod default_client;
 mod holding;
+mod kept;
 mod keys;
 mod logging;
 mod losing;
 mod parameters;
 mod processes;
+mod several;
 mod shapes;
 mod shop;
 
