@@ -1,0 +1,65 @@
+//! Leader election.
+
+use leasehold::{Error, FencedGuard, FencedLock, Interrupt, Lease, Result};
+
+/// Calls `lead` each time this process is elected, until `stop` is raised. It resigns when `lead`
+/// returns.
+pub fn stand(
+    lock: &FencedLock,
+    stop: &Interrupt,
+    lead: impl Fn(&FencedGuard) -> Result<()>,
+) -> Result<()> {
+    while !stop.is_interrupted() {
+        let term = match lock.acquire_interruptibly(Lease::RENEWED, stop) {
+            Err(Error::Interrupted { .. }) => break,
+            term => term?,
+        };
+        let led = lead(&term);
+        match led.and(term.unlock()) {
+            // Deposed: another process may lead by now. Stand again.
+            Err(Error::Lost { .. }) => {}
+            // The lock is released in the background.
+            Err(Error::NotReleased { .. }) => {}
+            led => led?,
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn one_leads_until_it_resigns_or_is_deposed() -> Result<()> {
+    use crossbeam_channel::{select, unbounded};
+    use leasehold::testing::InMemoryRedis;
+
+    let redis = InMemoryRedis::start()?;
+    let clients = [redis.client()?, redis.client()?];
+    let stop = Interrupt::new();
+    let ((elected, elections), (resign, resigned)) = (unbounded(), unbounded());
+    std::thread::scope(|scope| {
+        for (process, client) in clients.iter().enumerate() {
+            let (lock, elected) = (client.fenced_lock("leader"), elected.clone());
+            let (stop, resigned) = (&stop, &resigned);
+            let lead = move |term: &FencedGuard| {
+                elected.send((process, term.fencing_token())).unwrap();
+                select! {
+                    recv(resigned) -> _ => Ok(()),
+                    recv(term.lost()) -> _ => term.check(),
+                }
+            };
+            scope.spawn(move || stand(&lock, stop, lead).unwrap());
+        }
+        let mut terms = vec![elections.recv().unwrap()];
+        // It may be elected again, if the other one does not listen yet.
+        while terms.iter().all(|(process, _)| *process == terms[0].0) {
+            resign.send(()).unwrap();
+            terms.push(elections.recv().unwrap());
+        }
+        let is_deposed = redis.lose("leader");
+        terms.push(elections.recv().unwrap());
+        stop.interrupt();
+        resign.send(()).unwrap();
+        assert!(is_deposed);
+        assert!(terms.is_sorted_by(|(_, earlier), (_, later)| earlier < later));
+    });
+    Ok(())
+}

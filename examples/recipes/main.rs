@@ -1,0 +1,11 @@
+//! The recipes of `docs/recipes.md`, each with its test: `cargo test --test recipes`.
+
+mod batch_worker;
+mod leader;
+mod once_a_period;
+mod redlock;
+mod retries;
+mod set_nx;
+#[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "these tests need a server only")]
+mod support;
