@@ -177,17 +177,18 @@
 //!
 //! 1. [Promises and limits](#promises), below.
 //! 2. [Which lock do I want?](guide::which_lock): the kinds, side by side.
-//! 3. [Callers on tokio](guide::tokio): `spawn_blocking`, permits, cancellation.
-//! 4. [Deployments](guide::deployments): what each can lose, and how to choose time limits.
-//! 5. [Settings](guide::settings): URLs, the builder, Cargo features.
-//! 6. [Permissions](guide::permissions) of the Redis user.
-//! 7. [Costs](guide::costs): commands, threads, connections.
-//! 8. [Errors](guide::errors) of Redis, and locks without an owner.
-//! 9. [Monitoring](guide::monitoring): metrics, alerts, log lines, spans.
-//! 10. [Testing](guide::testing) code that uses locks (feature `testing`).
-//! 11. [Redisson](guide::redisson): sharing locks with Java.
-//! 12. [Migration](guide::migration) from hand-written locks and from other libraries.
-//! 13. [The command](guide::command) `leasehold`, for shells, cron and systemd.
+//! 3. [Recipes](guide::recipes): leader election, once a period, retries, SIGTERM, tests.
+//! 4. [Callers on tokio](guide::tokio): `spawn_blocking`, permits, cancellation.
+//! 5. [Deployments](guide::deployments): what each can lose, and how to choose time limits.
+//! 6. [Settings](guide::settings): URLs, the builder, Cargo features.
+//! 7. [Permissions](guide::permissions) of the Redis user.
+//! 8. [Costs](guide::costs): commands, threads, connections.
+//! 9. [Errors](guide::errors) of Redis, and locks without an owner.
+//! 10. [Monitoring](guide::monitoring): metrics, alerts, log lines, spans.
+//! 11. [Testing](guide::testing) code that uses locks (feature `testing`).
+//! 12. [Redisson](guide::redisson): sharing locks with Java.
+//! 13. [Migration](guide::migration) from hand-written locks and from other libraries.
+//! 14. [The command](guide::command) `leasehold`, for shells, cron and systemd.
 //!
 //! [Design decisions](guide::decisions) has the reasons.
 //!
@@ -294,7 +295,7 @@ pub mod testing {
     pub use leasehold_testing::{Fault, Gate, ProxiedRequest};
 }
 
-/// The pages of `docs/`.
+/// The pages of `docs/`, in the [order](crate#further-pages) in which they lead to each other.
 pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {
@@ -306,20 +307,21 @@ pub mod guide {
         };
     }
 
-    page!(command, "../docs/command.md");
-    page!(costs, "../docs/costs.md");
-    page!(decisions, "../docs/decisions.md");
+    page!(which_lock, "../docs/which_lock.md");
+    page!(recipes, "../docs/recipes.md");
+    page!(tokio, "../docs/tokio.md");
     page!(deployments, "../docs/deployments.md");
-    page!(errors, "../docs/errors.md");
-    page!(migration, "../docs/migration.md");
-    page!(monitoring, "../docs/monitoring.md");
-    page!(permissions, "../docs/permissions.md");
-    page!(redisson, "../docs/redisson.md");
     page!(settings, "../docs/settings.md");
+    page!(permissions, "../docs/permissions.md");
+    page!(costs, "../docs/costs.md");
+    page!(errors, "../docs/errors.md");
+    page!(monitoring, "../docs/monitoring.md");
     #[cfg(feature = "testing")]
     page!(testing, "../docs/testing.md");
-    page!(tokio, "../docs/tokio.md");
-    page!(which_lock, "../docs/which_lock.md");
+    page!(redisson, "../docs/redisson.md");
+    page!(migration, "../docs/migration.md");
+    page!(command, "../docs/command.md");
+    page!(decisions, "../docs/decisions.md");
 }
 
 /// Compiles the programs in the README as doctests.

@@ -7,5 +7,6 @@ mod redlock;
 mod retries;
 mod set_nx;
 #[path = "../support/mod.rs"]
-#[allow(dead_code, reason = "these tests need a server only")]
+#[allow(dead_code, reason = "the test needs a server only")]
 mod support;
+mod tenants;

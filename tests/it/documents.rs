@@ -17,8 +17,9 @@ const DOCUMENTS: [&str; 6] = [
 ];
 
 /// Pages whose code is that of examples, with the folder of these.
-const WITH_EXAMPLES: [(&str, &str); 2] = [
+const WITH_EXAMPLES: [(&str, &str); 3] = [
     ("docs/monitoring.md", "examples/monitoring"),
+    ("docs/recipes.md", "examples/recipes"),
     ("docs/tokio.md", "examples/tokio"),
 ];
 
@@ -241,11 +242,15 @@ fn each_package_has_its_licences_and_the_files_that_its_documents_link_to() {
 #[test]
 fn the_code_of_pages_is_that_of_their_examples() {
     for (page, folder) in WITH_EXAMPLES {
-        let sources = files_in(&repository().join(folder), "rs");
-        let sources: Vec<String> = sources.iter().map(|file| read(file)).collect();
+        let sources = std::fs::read_dir(repository().join(folder)).unwrap();
+        let sources: Vec<String> = sources.map(|file| read(&file.unwrap().path())).collect();
         let text = read(&repository().join(page));
-        let blocks = text.split("```rust,ignore\n").skip(1);
-        let blocks: Vec<&str> = blocks.filter_map(|rest| rest.split("```").next()).collect();
+        let blocks = text.split("```").skip(1).step_by(2);
+        let of_examples = |block| {
+            let languages = ["rust,ignore\n", "yaml\n"];
+            languages.iter().find_map(|it| str::strip_prefix(block, it))
+        };
+        let blocks: Vec<&str> = blocks.filter_map(of_examples).collect();
         assert!(!blocks.is_empty(), "{page}");
         for block in blocks {
             assert!(
