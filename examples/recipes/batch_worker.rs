@@ -77,24 +77,25 @@ fn sigterm_ends_waits_and_gives_running_jobs_their_time() -> Result<()> {
             Ok(())
         };
         let await_waiting = |threads| {
+            let began = std::time::Instant::now();
             while client.stats().waiting != threads {
+                assert!(began.elapsed() < Duration::from_secs(10));
                 thread::yield_now();
             }
         };
-        let result = thread::scope(|scope| {
-            let worker = scope.spawn(|| work_off(&client, &queue, job, &signals, to_end));
-            await_waiting(3);
-            let pid = std::process::id().to_string();
-            let mut kill = std::process::Command::new("kill");
-            kill.args(["-TERM", &pid]).status().unwrap();
-            await_waiting(0);
-            // The job ends within its time, or after it.
-            let release = to_end.is_zero().then_some(release);
-            let result = worker.join().unwrap();
-            drop(release);
-            result
-        });
-        result?;
+        let worker = {
+            let (client, queue, signals) = (client.clone(), queue.clone(), signals.clone());
+            thread::spawn(move || work_off(&client, &queue, job, &signals, to_end))
+        };
+        await_waiting(3);
+        let pid = std::process::id().to_string();
+        let mut kill = std::process::Command::new("kill");
+        kill.args(["-TERM", &pid]).status().unwrap();
+        await_waiting(0);
+        // The job ends within its time, or after it.
+        let release = to_end.is_zero().then_some(release);
+        worker.join().expect("no panic")?;
+        drop(release);
         assert!(!redis.client()?.reentrant_lock("a").is_locked()?);
         let held_until_their_ends: Vec<bool> = ended.iter().collect();
         assert_eq!(held_until_their_ends, [!to_end.is_zero()]);

@@ -32,34 +32,37 @@ fn one_leads_until_it_resigns_or_is_deposed() -> Result<()> {
     use leasehold::testing::InMemoryRedis;
 
     let redis = InMemoryRedis::start()?;
-    let clients = [redis.client()?, redis.client()?];
     let stop = Interrupt::new();
     let ((elected, elections), (resign, resigned)) = (unbounded(), unbounded());
-    std::thread::scope(|scope| {
-        for (process, client) in clients.iter().enumerate() {
-            let (lock, elected) = (client.fenced_lock("leader"), elected.clone());
-            let (stop, resigned) = (&stop, &resigned);
-            let lead = move |term: &FencedGuard| {
-                elected.send((process, term.fencing_token())).unwrap();
-                select! {
-                    recv(resigned) -> _ => Ok(()),
-                    recv(term.lost()) -> _ => term.check(),
-                }
-            };
-            scope.spawn(move || stand(&lock, stop, lead).unwrap());
-        }
-        let mut terms = vec![elections.recv().unwrap()];
-        // It may be elected again, if the other one does not listen yet.
-        while terms.iter().all(|(process, _)| *process == terms[0].0) {
-            resign.send(()).unwrap();
-            terms.push(elections.recv().unwrap());
-        }
-        let is_deposed = redis.lose("leader");
-        terms.push(elections.recv().unwrap());
-        stop.interrupt();
-        resign.send(()).unwrap();
-        assert!(is_deposed);
-        assert!(terms.is_sorted_by(|(_, earlier), (_, later)| earlier < later));
+    let processes = [0, 1].map(|process| {
+        let lock = redis.client().unwrap().fenced_lock("leader");
+        let (elected, resigned, stop) = (elected.clone(), resigned.clone(), stop.clone());
+        let lead = move |term: &FencedGuard| {
+            elected.send((process, term.fencing_token())).unwrap();
+            select! {
+                recv(resigned) -> _ => Ok(()),
+                recv(term.lost()) -> _ => term.check(),
+            }
+        };
+        std::thread::spawn(move || stand(&lock, &stop, lead))
     });
+    let next = || {
+        let elected = elections.recv_timeout(std::time::Duration::from_secs(10));
+        elected.expect("there is a leader")
+    };
+    let mut terms = vec![next()];
+    // The first one may be elected again, if the other one does not listen yet.
+    while terms.iter().all(|(process, _)| *process == terms[0].0) {
+        resign.send(()).unwrap();
+        terms.push(next());
+    }
+    assert!(redis.lose("leader"));
+    terms.push(next());
+    stop.interrupt();
+    resign.send(()).unwrap();
+    for process in processes {
+        process.join().expect("no panic")?;
+    }
+    assert!(terms.is_sorted_by(|(_, earlier), (_, later)| earlier < later));
     Ok(())
 }
