@@ -30,6 +30,7 @@ pub fn stand(
 fn one_leads_until_it_resigns_or_is_deposed() -> Result<()> {
     use crossbeam_channel::{select, unbounded};
     use leasehold::testing::InMemoryRedis;
+    use std::time::Duration;
 
     let redis = InMemoryRedis::start()?;
     let stop = Interrupt::new();
@@ -46,18 +47,24 @@ fn one_leads_until_it_resigns_or_is_deposed() -> Result<()> {
         };
         std::thread::spawn(move || stand(&lock, &stop, lead))
     });
-    let next = || {
-        let elected = elections.recv_timeout(std::time::Duration::from_secs(10));
-        elected.expect("there is a leader")
+    let mut terms = Vec::new();
+    let mut await_leader = |is_wanted: &dyn Fn(i32) -> bool| {
+        // One that resigns may be elected again, if the other one does not listen yet.
+        for _ in 0..100 {
+            let term = elections.recv_timeout(Duration::from_secs(10)).unwrap();
+            terms.push(term);
+            if is_wanted(term.0) {
+                return term.0;
+            }
+            resign.send(()).unwrap();
+        }
+        panic!("the wanted process is not elected");
     };
-    let mut terms = vec![next()];
-    // The first one may be elected again, if the other one does not listen yet.
-    while terms.iter().all(|(process, _)| *process == terms[0].0) {
-        resign.send(()).unwrap();
-        terms.push(next());
-    }
+    let first = await_leader(&|_| true);
+    resign.send(()).unwrap();
+    let second = await_leader(&|process| process != first);
     assert!(redis.lose("leader"));
-    terms.push(next());
+    await_leader(&|process| process == second); // it has stood again
     stop.interrupt();
     resign.send(()).unwrap();
     for process in processes {
