@@ -1,6 +1,6 @@
 //! `leasehold run` as the first process of a container.
 
-use super::{can_wrap, job, wrap};
+use super::{FOREVER, can_wrap, job, wrap};
 use crate::program::leasehold;
 use crate::support::server::Server;
 
@@ -62,10 +62,10 @@ fn the_command_of_the_recipe_for_kubernetes_ends_within_the_grace_period() {
         return;
     }
     let server = Server::start();
-    let script = "trap 'echo $PPID ends; exit 0' TERM; kill -TERM 1; while :; do sleep 0.02; done";
+    let script = format!("trap 'echo $PPID ends; exit 0' TERM; exec 2>&-; kill -TERM 1; {FOREVER}");
     let program = leasehold(&server.url())
         .args(&command[1..6])
-        .args(["sh", "-c", script]);
+        .args(["sh", "-c", &script]);
     let program = program.with(|command| wrap(command, "unshare", &CONTAINER));
     program.output().expect_all(0, "1 ends\n", "");
 }
