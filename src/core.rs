@@ -51,7 +51,7 @@ pub(crate) struct Core {
     pub(crate) linger: Duration,
     pub(crate) namespace: Box<str>,
     pub(crate) watchdog: Watchdog,
-    pub(crate) subscriber: Subscriber,
+    pub(crate) subscriber: Arc<Subscriber>,
     pub(crate) redis: Arc<RedisClient>,
     pub(crate) queue: Arc<LocalQueue>,
     /// The log says that Redis refuses the line of a lock. It is logged once, because every lock
@@ -88,18 +88,12 @@ impl Core {
         let provider = provider
             .map(|provider| start_provider(provider, &config, &observer, &redis.topology))
             .transpose()?;
-        let watchdog = Watchdog::start(
-            Arc::clone(&redis),
-            Arc::clone(&observer),
-            config.command_timeout,
-            config.confirm_every,
-        )
-        .map_err(no_thread)?;
+        let watchdog = Watchdog::new(&redis.clock, config.confirm_every);
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let queue = LocalQueue::shared();
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
-        let subscriber = Subscriber::new(
+        let subscriber = Arc::new(Subscriber::new(
             Arc::clone(&redis),
             Arc::clone(&observer),
             Arc::clone(control.channel()),
@@ -115,7 +109,14 @@ impl Core {
                     }
                 }),
             },
+        ));
+        let started = watchdog.start(
+            Arc::clone(&redis),
+            Arc::clone(&subscriber),
+            Arc::clone(&observer),
+            config.command_timeout,
         );
+        started.map_err(no_thread)?;
         observe::register();
         Ok(Self {
             id,

@@ -78,19 +78,21 @@ pub(super) fn request_about_grant(
     Ok(GrantReply::new(core, key, verdicts[0], &reply))
 }
 
-/// Sends the release of a grant that no thread uses. If it gets no reply in time, the watchdog
-/// repeats it until the lease has ended.
+/// Sends the release of a grant that no thread uses. Returns the verdict. If it gets no reply in
+/// time, the watchdog repeats it until the lease has ended.
 pub(super) fn release_unused(
     core: &Core,
     key: &LockKey,
     call: Call,
     lease_ends: Moment,
     budget: &CallBudget,
-) {
-    if request_about_grant(core, key, call.clone(), budget).is_err() {
+) -> Option<Verdict> {
+    let reply = request_about_grant(core, key, call.clone(), budget);
+    if reply.is_err() {
         let key = key.clone();
         let _ = core.watchdog.release_orphan(key, call, lease_ends);
     }
+    reply.ok().map(|reply| reply.verdict)
 }
 
 /// Makes the watchdog write the hold count to Redis if the levels last.

@@ -8,7 +8,7 @@ use super::grant_request::{GrantReply, note_count, request_about_grant, reschedu
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Cause, Error, LostReason, Result};
-use crate::local::{Hold, Released, Unlocked, Unlocks};
+use crate::local::{Hold, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
 use crate::script::Call;
@@ -63,9 +63,7 @@ impl<'a> Release<'a> {
     pub(crate) fn of_dropped(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
         let release = Release::of(core, hold, || core.queue.unlock_dropped(hold, core.linger));
         if let Some(call) = release.call() {
-            let grant = hold.grant();
-            let (key, ends) = (grant.key().clone(), grant.lease_ends());
-            core.watchdog.release_orphan(key, call, ends);
+            core.watchdog.release_grant(hold.grant(), call);
         }
         release.end(None).report()
     }
@@ -222,7 +220,7 @@ fn without_release(
 /// What the release of the last level has brought.
 enum ReleaseEnd {
     /// Redis has released the lock. With the clients that listened, if that is known.
-    Released(Option<Released>),
+    Released(Option<Verdict>),
     /// There is no clear reply.
     Unclear(Error),
     /// Redis did not have the lock any more.
@@ -236,15 +234,9 @@ impl ReleaseEnd {
             Err(error) => return Self::Unclear(error),
         };
         match reply.verdict {
-            Verdict::Done {
-                listeners,
-                is_called,
-            } => {
-                let own = u32::from(core.subscriber.is_live(hold.key(), hold.key().channel()));
-                Self::Released(Some(Released {
-                    listeners: listeners.map(|listeners| listeners.saturating_sub(own)),
-                    is_called,
-                }))
+            Verdict::Done { .. } => {
+                let verdict = core.subscriber.without_own(hold.key(), reply.verdict);
+                Self::Released(Some(verdict))
             }
             // Either an earlier copy has released the lock, or the lock was lost before.
             Verdict::Lost(_) if reply.reached_another_server => {
@@ -304,8 +296,7 @@ fn release_later(core: &Core, hold: &Hold) -> bool {
         Some(_) => return false,
     };
     let call = grant.kind.release(grant.key(), owner);
-    core.watchdog
-        .release_orphan(grant.key().clone(), call, grant.lease_ends())
+    core.watchdog.release_grant(grant, call)
 }
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.

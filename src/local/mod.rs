@@ -53,9 +53,7 @@ pub(crate) use grant::{Grant, Granted, Hold, OnLoss, Query, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
 pub(crate) use loss_notifier::LossNotifier;
 pub(crate) use place::{Place, PlaceEnd};
-pub(crate) use queue::{
-    CameWith, Claim, Entered, LocalQueue, Released, TicketState, Waiter, Wanted,
-};
+pub(crate) use queue::{CameWith, Claim, Entered, LocalQueue, TicketState, Waiter, Wanted};
 pub(crate) use yields::Pause;
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a

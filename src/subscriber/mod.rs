@@ -18,6 +18,7 @@ use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::base::process::Process;
 use crate::observe::Observer;
+use crate::protocol::Verdict;
 use crate::protocol::message::{self, Filter};
 use crate::request::{Prepared, RedisClient};
 use crate::topology::Topology;
@@ -173,6 +174,15 @@ impl Subscriber {
     pub(crate) fn is_live(&self, key: &LockKey, name: &str) -> bool {
         let connection = self.connection(key);
         connection.is_some_and(|connection| connection.channels().is_live(name))
+    }
+
+    /// Subtracts this client from those that received the message of a release.
+    pub(crate) fn without_own(&self, key: &LockKey, mut verdict: Verdict) -> Verdict {
+        if let Verdict::Done { listeners, .. } = &mut verdict {
+            let own = u32::from(self.is_live(key, key.channel()));
+            *listeners = listeners.map(|listeners| listeners.saturating_sub(own));
+        }
+        verdict
     }
 
     fn topology(&self) -> &Topology {

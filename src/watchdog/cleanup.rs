@@ -2,16 +2,17 @@
 //! replies. That delays no renewal. When the client ends, it releases the idle grants and the
 //! orphans, within one command timeout.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
 
-use super::Watchdog;
 use super::thread::{ORPHANS_AT_END, WatchdogThread};
+use super::{Renew, Watchdog, guarded};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::protocol::{Verdict, verdict};
+use crate::protocol::verdict;
 use crate::script::Call;
 use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
@@ -24,6 +25,8 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_
 #[derive(Clone, Debug)]
 pub(super) struct Orphan {
     pub(super) key: LockKey,
+    /// The grant that stood for it.
+    grant: Option<Arc<dyn Renew>>,
     /// The call that releases the lock.
     call: Call,
     pub(super) due: Moment,
@@ -36,10 +39,19 @@ impl Orphan {
     pub(super) fn new(key: LockKey, call: Call, until: Moment) -> Self {
         Self {
             key,
+            grant: None,
             call,
             due: Moment::now(),
             pauses: BACKOFF,
             until,
+        }
+    }
+
+    /// What a grant that has ended leaves in Redis.
+    pub(super) fn of(grant: Arc<dyn Renew>, call: Call) -> Self {
+        Self {
+            grant: Some(Arc::clone(&grant)),
+            ..Self::new(grant.key().clone(), call, grant.lease_ends())
         }
     }
 }
@@ -74,17 +86,21 @@ impl WatchdogThread {
         let replies = self.redis.request_many(Purpose::Watchdog, requests, until);
         for (orphan, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
-                Ok(reply) => self.note_called(&orphan, &reply),
+                Ok(reply) => self.note_released(&orphan, &reply),
                 Err(error) if RetryAction::on(&error) == RetryAction::WrongType => {}
                 Err(_) => self.postpone(orphan),
             }
         }
     }
 
-    /// Looks after the line later if the script has called a client.
-    fn note_called(&self, orphan: &Orphan, reply: &Value) {
-        if verdict(reply).is_ok_and(Verdict::has_called) {
+    /// Looks after the line later if the script has called a client, and tells the grant.
+    fn note_released(&self, orphan: &Orphan, reply: &Value) {
+        let Ok(verdict) = verdict(reply) else { return };
+        if verdict.has_called() {
             self.shared.called(&orphan.key);
+        }
+        if let Some(grant) = &orphan.grant {
+            guarded(|| grant.released(self.subscriber.without_own(&orphan.key, verdict)));
         }
     }
 
@@ -94,11 +110,7 @@ impl WatchdogThread {
         let targets = self.shared.state.lock().registry.take_all();
         let idle = targets.iter().filter_map(|target| {
             let release = target.end_idle_grant()?;
-            Some(Orphan::new(
-                target.key().clone(),
-                release,
-                target.lease_ends(),
-            ))
+            Some(Orphan::of(Arc::clone(target), release))
         });
         let idle: Vec<Orphan> = idle.collect();
         self.shared.state.lock().orphans.extend(idle);

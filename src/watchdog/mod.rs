@@ -34,6 +34,7 @@ use crate::base::wait::wait_for_state;
 use crate::observe::Observer;
 use crate::request::RedisClient;
 use crate::script::{self, Call};
+use crate::subscriber::Subscriber;
 use calls::ActiveCalls;
 use cleanup::Orphan;
 use lines::Lines;
@@ -114,32 +115,39 @@ enum Phase {
 }
 
 impl Watchdog {
-    pub(crate) fn start(
-        redis: Arc<RedisClient>,
-        observer: Arc<Observer>,
-        command_timeout: Duration,
-        confirm_every: Duration,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn new(clock: &ClientClock, confirm_every: Duration) -> Self {
         let shared = Arc::new(Shared {
             confirm_every,
             ..Shared::default()
         });
-        let clock = redis.clock.clone();
         clock.add_watchdog(&shared);
+        Self {
+            shared,
+            thread: Mutex::default(),
+            process: Process::current(),
+            clock: clock.clone(),
+        }
+    }
+
+    /// Starts the thread.
+    pub(crate) fn start(
+        &self,
+        redis: Arc<RedisClient>,
+        subscriber: Arc<Subscriber>,
+        observer: Arc<Observer>,
+        command_timeout: Duration,
+    ) -> std::io::Result<()> {
+        let queue = Arc::clone(&observer.queue);
         let body = thread::WatchdogThread {
-            shared: Arc::clone(&shared),
+            shared: Arc::clone(&self.shared),
             redis,
-            observer: Arc::clone(&observer),
+            subscriber,
+            observer,
             command_timeout,
         };
-        let queue = &observer.queue;
         let thread = queue.spawn("leasehold-watchdog", move || body.run())?;
-        Ok(Self {
-            shared,
-            thread: Mutex::new(Some(thread)),
-            process: Process::current(),
-            clock,
-        })
+        *self.thread.lock() = Some(thread);
+        Ok(())
     }
 
     /// Adds a target, which is not due before this moment. The thread reads its schedule by then:
@@ -181,6 +189,11 @@ impl Watchdog {
     /// thread may have ended.
     pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) -> bool {
         self.shared.release_orphan(Orphan::new(key, call, until))
+    }
+
+    /// As [`release_orphan`](Self::release_orphan), for a grant that has ended.
+    pub(crate) fn release_grant(&self, grant: Arc<dyn Renew>, call: Call) -> bool {
+        self.shared.release_orphan(Orphan::of(grant, call))
     }
 
     /// Makes the thread leave the line of the lock with this key, in which the client has this
@@ -310,8 +323,7 @@ impl Watchdog {
         for target in targets {
             if let Some(ended) = Arc::clone(&target).shut_down() {
                 // After its end no reply prolongs its lease.
-                let (key, until) = (target.key().clone(), target.lease_ends());
-                orphans.push(Orphan::new(key, ended.release, until));
+                orphans.push(Orphan::of(target, ended.release));
                 notices.push(ended.notify);
             }
         }

@@ -8,6 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::test_clock::Skip;
 use crate::error::LostReason;
+use crate::protocol::Verdict;
 use crate::script::Call;
 
 /// A target of the watchdog: something whose lease it renews.
@@ -37,6 +38,8 @@ pub(crate) trait Renew: Skip + Send + Sync + fmt::Debug {
     fn end_idle_grant(&self) -> Option<Call> {
         None
     }
+    /// Called with Redis' verdict on the release of the ended target.
+    fn released(&self, _verdict: Verdict) {}
     /// Ends the target because its client is shut down, also if a thread uses it. Notifies no
     /// thread, and calls no code of the application. `None` if nothing is to be released.
     fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {

@@ -9,6 +9,7 @@ use crate::deployment::Deployment;
 use crate::error::LostReason;
 use crate::protocol::{Kind, PERMITS, PLAIN, Verdict};
 use crate::request::RedisClient;
+use crate::subscriber::Handlers;
 use crate::topology::Topology;
 use crate::transport::credentials::CredentialSource;
 
@@ -91,10 +92,23 @@ fn thread_of(shared: &Arc<Shared>, deployment: Deployment) -> thread::WatchdogTh
     let topology = Topology::new(&config, CredentialSource::Fixed(None), None);
     let observer = Arc::<Observer>::default();
     let redis = RedisClient::new(&config, Arc::new(topology), Arc::clone(&observer));
+    let redis = Arc::new(redis);
+    let control = LockKey::new("", "control");
+    let handlers = Handlers {
+        freed: Box::new(|_| {}),
+        unanswered: Box::new(|_, _| {}),
+    };
+    let subscriber = Subscriber::new(
+        Arc::clone(&redis),
+        Arc::clone(&observer),
+        Arc::clone(control.channel()),
+        handlers,
+    );
     let timeout = Duration::from_secs(1);
     thread::WatchdogThread {
         shared: Arc::clone(shared),
-        redis: Arc::new(redis),
+        redis,
+        subscriber: Arc::new(subscriber),
         observer,
         command_timeout: timeout,
     }

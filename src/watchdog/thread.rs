@@ -17,6 +17,7 @@ use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};
 use crate::request::RedisClient;
 use crate::script::Call;
+use crate::subscriber::Subscriber;
 use crate::transport::links::Purpose;
 use crate::transport::permission::missing_permission;
 use crate::transport::retry_action::RetryAction;
@@ -38,6 +39,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(750);
 pub(super) struct WatchdogThread {
     pub(super) shared: Arc<Shared>,
     pub(super) redis: Arc<RedisClient>,
+    pub(super) subscriber: Arc<Subscriber>,
     pub(super) observer: Arc<Observer>,
     pub(super) command_timeout: Duration,
 }
@@ -201,7 +203,7 @@ impl WatchdogThread {
 
     /// Removes a target that no thread uses, and releases it with the orphans.
     fn release(&self, id: TargetId, target: &Arc<dyn Renew>, call: Call) {
-        let orphan = Orphan::new(target.key().clone(), call, target.lease_ends());
+        let orphan = Orphan::of(Arc::clone(target), call);
         // First, so that no renewal follows the release.
         self.shared.forget(id);
         self.shared.release_orphan(orphan);

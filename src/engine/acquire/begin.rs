@@ -9,6 +9,7 @@ use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
 use crate::error::LostReason;
 use crate::local::{CameWith, Claim, Grant, Granted, Hold};
+use crate::watchdog::Renew;
 
 /// The ticket is gone, because a grant that came with it was lost.
 pub(crate) struct TicketLost;
@@ -32,6 +33,8 @@ pub(crate) fn take_without_request(
         CameWith::Idle(hold) => (hold, false),
         CameWith::Unsuited(grant) => {
             release_idle(call, &grant);
+            // Others may have listened to that release.
+            claim.is_alone &= !claim.has_pause();
             return Ok(None);
         }
         CameWith::Loss => return Err(TicketLost),
@@ -66,8 +69,11 @@ fn release_idle(call: LockCall<'_>, grant: &Grant) {
     let SingleLock { core, .. } = call.lock;
     core.watchdog.forget(grant.id());
     let budget = call.budget.remaining(core.command_timeout);
-    let lease_ends = grant.lease_ends();
-    release_unused(core, grant.key(), grant.release_call(), lease_ends, &budget);
+    let (key, lease_ends) = (grant.key(), grant.lease_ends());
+    let verdict = release_unused(core, key, grant.release_call(), lease_ends, &budget);
+    if let Some(verdict) = verdict {
+        grant.released(core.subscriber.without_own(key, verdict));
+    }
 }
 
 /// Begins the hold of what Redis has granted.

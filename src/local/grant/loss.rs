@@ -8,6 +8,7 @@ use crate::base::list::List;
 use crate::base::subscription::Subscription;
 use crate::error::LostReason;
 use crate::observe::{HoldSpan, LockEvent, Observer};
+use crate::protocol::Verdict;
 
 /// The holds that were lost, and why.
 pub(in crate::local) type Losses = List<(Arc<Hold>, LostReason)>;
@@ -26,6 +27,9 @@ pub(in crate::local) trait GrantQueue: fmt::Debug + Send + Sync {
 
     /// Ends an idle grant, if no thread has taken it meanwhile.
     fn end_idle(&self, grant: &Grant) -> bool;
+
+    /// Records Redis' verdict on the release of an ended grant.
+    fn released(&self, grant: &Grant, verdict: Verdict);
 
     /// Ends a grant as lost because its client is shut down. The caller
     /// [notifies](Grant::notify_holders) its holders. `None` if it has ended.

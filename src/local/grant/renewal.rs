@@ -11,6 +11,7 @@ use crate::base::list::List;
 use crate::error::LostReason;
 use crate::local::lease_state::Action;
 use crate::observe::{LockEvent, tell};
+use crate::protocol::Verdict;
 use crate::script::Call;
 use crate::watchdog::{AtShutdown, Renew, Renewal, Schedule, Step};
 
@@ -205,6 +206,12 @@ impl Renew for Grant {
     fn end_idle_grant(&self) -> Option<Call> {
         let queue = self.queue.upgrade()?;
         queue.end_idle(self).then(|| self.release_call())
+    }
+
+    fn released(&self, verdict: Verdict) {
+        if let Some(queue) = self.queue.upgrade() {
+            queue.released(self, verdict);
+        }
     }
 
     fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {

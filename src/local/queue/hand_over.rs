@@ -11,15 +11,7 @@ use std::time::Duration;
 use super::{LocalQueue, LockId, Locks, Ticket};
 use crate::base::clock::Moment;
 use crate::local::grant::{Grant, GrantQueue, Hold, Unlocked, Unlocks};
-
-/// A release that Redis confirmed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Released {
-    /// The number of other clients that received the message; `None` if there was no message.
-    pub(crate) listeners: Option<u32>,
-    /// A client that waits in the line of the lock was called.
-    pub(crate) is_called: bool,
-}
+use crate::protocol::Verdict;
 
 impl LocalQueue {
     /// Removes these levels of a hold. Its grant may then be idle for the time that the client
@@ -88,7 +80,7 @@ impl LocalQueue {
 
     /// Removes a hold that its thread has unlocked, and then passes its ticket on. A release is
     /// given if Redis released the lock, and the number of listeners is known.
-    pub(crate) fn close(&self, hold: &Arc<Hold>, released: Option<Released>) {
+    pub(crate) fn close(&self, hold: &Arc<Hold>, released: Option<Verdict>) {
         self.change(|locks| {
             locks.close(hold, released);
             locks.pass_on(&hold.lock, None);
@@ -163,11 +155,10 @@ impl Locks {
         self.effects.removed.extend(removed);
     }
 
-    /// Removes a hold that its thread has unlocked. Records whether other clients listened when
-    /// this one released the lock.
-    fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) {
+    /// Removes a hold that its thread has unlocked.
+    fn close(&mut self, hold: &Arc<Hold>, released: Option<Verdict>) {
         let removed = &mut self.effects.removed;
-        let has_ticket = hold.grant().kind.has_ticket;
+        let grant = hold.grant();
         let entry = self.entries.entry(hold.lock.clone()).or_default();
         let is_current = entry.is_current(hold);
         removed.extend(entry.remove(hold));
@@ -175,17 +166,30 @@ impl Locks {
             // A wait on a condition has found the loss. Its thread unlocks the levels.
             entry.add_lost(Arc::clone(hold), removed);
         }
-        if has_ticket && !is_current {
+        if grant.kind.has_ticket && !is_current {
             return;
         }
-        if let Some(released) = released {
-            let (others, holds) = (released.listeners, hold.grant().holds());
-            if others > Some(0) || released.is_called || entry.yields.is_some() {
-                let yields = entry.yields.get_or_insert_default();
-                yields.released(Moment::now(), others, released.is_called, holds);
-            }
-            self.sweep();
+        if let Some(verdict) = released {
+            self.released(&grant, verdict);
         }
+    }
+
+    /// Records whether other clients listened when this one released the lock in Redis.
+    pub(super) fn released(&mut self, grant: &Grant, verdict: Verdict) {
+        let Verdict::Done {
+            listeners,
+            is_called,
+        } = verdict
+        else {
+            return;
+        };
+        let entry = self.entries.entry(grant.lock.clone()).or_default();
+        if listeners > Some(0) || is_called || entry.yields.is_some() {
+            let yields = entry.yields.get_or_insert_default();
+            yields.released(Moment::now(), listeners, is_called, grant.holds());
+        }
+        self.sweep();
+        self.forget_unused(&grant.lock);
     }
 
     /// Hands the grant of this ended hold over to the first thread that waits for it, if it suits

@@ -31,7 +31,6 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) use claim::{CameWith, Claim};
 use foldhash::HashMap;
-pub(crate) use hand_over::Released;
 use parking_lot::Mutex;
 pub(crate) use waiter::{Waiter, Wanted};
 pub(crate) use waiting::TicketState;
@@ -47,7 +46,7 @@ use crate::base::owner::HolderId;
 use crate::base::process::PerProcess;
 use crate::error::LostReason;
 use crate::observe::Observer;
-use crate::protocol::Kind;
+use crate::protocol::{Kind, Verdict};
 
 /// All locks that threads of this process hold or wait for.
 ///
@@ -319,6 +318,10 @@ impl GrantQueue for LocalQueue {
             // A shared grant may be idle beside a newer one. Then no thread can take it again.
             grant.end()
         })
+    }
+
+    fn released(&self, grant: &Grant, verdict: Verdict) {
+        self.change(|locks| locks.released(grant, verdict));
     }
 
     fn shut_down(&self, grant: &Grant) -> Option<Losses> {

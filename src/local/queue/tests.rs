@@ -221,7 +221,7 @@ fn entries_that_only_know_of_other_clients_are_swept() {
         let name = format!("{at}");
         let hold = held(&queue, &name, 1, 0, 0);
         unlock(&queue, &hold, NO_LINGER);
-        let released = Released {
+        let released = Verdict::Done {
             listeners: Some(1),
             is_called: false,
         };

@@ -1,5 +1,6 @@
-//! Clients that wait beside clients of Redisson, which call no client: the first one that lives
-//! listens to their releases, although no message has let it ask.
+//! Clients beside clients of Redisson, which call no client: the first one that waits and lives
+//! listens to their releases, although no message has let it ask. A client that releases a lock
+//! leaves it to those that listen.
 
 use super::*;
 
@@ -133,5 +134,50 @@ fn a_first_client_that_answers_is_called_rarely() {
             waiting.join().unwrap().unwrap();
             assert!((1..=5).contains(&calls), "{calls} calls");
         });
+    }
+}
+
+type Release<'a> = &'a dyn Fn(&str);
+
+/// Whether a thread releases the lock when its hold ends, a thread that cannot use the idle grant,
+/// or the watchdog.
+#[test]
+fn a_client_lets_those_pass_that_listen_to_any_release() {
+    let server = Server::start();
+    let ours = builder(&server.url()).linger(A_WHILE.get());
+    let (lingers, ours) = (ours.build().unwrap(), client(&server.url()));
+    let release_by_watchdog = |name: &str| {
+        drop(ours.reentrant_lock(name).acquire_owned(Lease::RENEWED));
+        eventually("the release", || !server.has(name));
+    };
+    let unlock = |client: &LockClient, name: &str| {
+        client
+            .reentrant_lock(name)
+            .acquire()
+            .unwrap()
+            .unlock()
+            .unwrap();
+    };
+    let releases: [(&LockClient, Release); 3] = [
+        (&ours, &|name| unlock(&ours, name)),
+        (&lingers, &|name| unlock(&lingers, name)),
+        (&ours, &|name| {
+            release_by_watchdog(name);
+            // Until the watchdog has handled the reply.
+            release_by_watchdog(&unique("next"));
+        }),
+    ];
+    for (at, (client, release)) in releases.into_iter().enumerate() {
+        let name = unique("left");
+        let _listening = listen(&server, &[channel(&name, PLAIN)]);
+        release(&name);
+        let lock = client.reentrant_lock(&name);
+        let begun = Instant::now();
+        lock.acquire_with(Lease::fixed(A_WHILE.get() * 10))
+            .unwrap()
+            .unlock()
+            .unwrap();
+        let took = begun.elapsed();
+        assert!(took >= millis(4), "{at}: {took:?}");
     }
 }

@@ -268,7 +268,7 @@ fn a_reader_beside_a_waiting_writer_owes_others_a_part_of_a_hold() {
     let writer = wait_as(&queue, 2, false);
     let read = granted(&queue, claim, 1, renewed());
     assert_eq!(unlock(&queue, &read, NO_LINGER), Unlocked::Last);
-    let released = Released {
+    let released = Verdict::Done {
         listeners: Some(1),
         is_called: false,
     };
