@@ -1,24 +1,26 @@
-//! A paused holder writes late to a row in SQLite. Without fencing, the write undoes another
-//! payment. With a fencing token in the row, the database rejects the write.
+//! A paused holder writes late to an account. A file cannot check the write, so it undoes another
+//! payment. SQLite rejects it by the fencing token in the row, and Redis by a query of the guard.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{self, Child, ChildStdout, Command, ExitCode, Stdio},
     time::Duration,
 };
 
-use clap::Parser;
-use leasehold::{Lease, LockClient};
-use rusqlite::Connection;
+use clap::{Parser, ValueEnum};
+use leasehold::{Error, FencedGuard, Lease, LockClient};
+use redis::Commands;
 use tempfile::TempDir;
 
 use crate::support::{Result, Server};
 
 const LOCK: &str = "account:1";
+const BALANCE: &str = "{account:1}:balance";
 const LEASE: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -28,18 +30,18 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Uses the server at REDIS_URL if that is set, else starts a private redis-server.
 #[derive(Parser)]
 struct Args {
-    /// Run as the process that is paused: the URL of the server, and the database file
+    /// Run as the process that is paused: the URL of the server, and a folder
     #[arg(long, num_args = 2, hide = true)]
     paused: Option<Vec<String>>,
-    /// Let the database reject late writes
-    #[arg(long, hide = true)]
-    fenced: bool,
+    /// Where its account is
+    #[arg(long, hide = true, default_value = "file")]
+    kind: Kind,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match &args.paused {
-        Some(paused) => pay_late(&paused[0], Path::new(&paused[1]), args.fenced),
+        Some(paused) => pay_late(args.kind, &paused[0], Path::new(&paused[1])),
         None => show(),
     };
     support::exit_code(outcome.map(|()| ExitCode::SUCCESS))
@@ -47,13 +49,12 @@ fn main() -> ExitCode {
 
 fn show() -> Result<()> {
     let server = Server::find_or_start()?;
-    let directory = TempDir::new()?;
-    for (fenced, expected) in [(false, 50), (true, 20)] {
-        let words = if fenced { "with" } else { "without" };
-        println!("An account of 100, two payments of 50 and 30, {words} fencing:");
-        let file = directory.path().join(words);
-        let account = Account::create(&file, fenced)?;
-        let mut first = Paused::start(server.url(), &file, fenced)?;
+    let folder = TempDir::new()?;
+    for (kind, expected) in [(Kind::File, 50), (Kind::Sqlite, 20), (Kind::Redis, 20)] {
+        println!("{kind:?}: an account of 100, two payments of 50 and 30:");
+        let account = Account::open(kind, server.url(), folder.path())?;
+        account.create()?;
+        let mut first = Paused::start(kind, server.url(), folder.path())?;
         first.wait_until_paused()?;
         pay(server.url(), &account, 30)?;
         first.resume()?;
@@ -63,7 +64,7 @@ fn show() -> Result<()> {
             return Err(format!("the balance should be {expected}").into());
         }
     }
-    println!("Correct is 20. Only the database can detect a late write, by the token in the row.");
+    println!("Correct is 20. Only the store can reject a late write.");
     Ok(())
 }
 
@@ -76,8 +77,7 @@ fn pay(url: &str, account: &Account, amount: i64) -> Result<()> {
         .ok_or("the lock did not become free")?;
     let balance = account.read()?;
     guard.check()?;
-    let token = guard.fencing_token();
-    let done = account.write(balance - amount, token)?;
+    let done = account.write(&guard, balance - amount)?;
     println!(
         "  payment of {amount}: read {balance}, writes {} ({})",
         balance - amount,
@@ -88,8 +88,8 @@ fn pay(url: &str, account: &Account, amount: i64) -> Result<()> {
 }
 
 /// Pays 50, but is paused between the check of the lock and the write.
-fn pay_late(url: &str, file: &Path, fenced: bool) -> Result<()> {
-    let account = Account::open(file, fenced)?;
+fn pay_late(kind: Kind, url: &str, folder: &Path) -> Result<()> {
+    let account = Account::open(kind, url, folder)?;
     let lock = LockClient::connect(url)?.fenced_lock(LOCK);
     let lease = Lease::fixed(LEASE);
     let guard = lock
@@ -99,7 +99,7 @@ fn pay_late(url: &str, file: &Path, fenced: bool) -> Result<()> {
     guard.check()?;
     println!("  payment of 50: read {balance}, holds the lock, is paused");
     signal(process::id(), "STOP")?;
-    let done = account.write(balance - 50, guard.fencing_token())?;
+    let done = account.write(&guard, balance - 50)?;
     println!(
         "  payment of 50: is resumed, writes {} ({})",
         balance - 50,
@@ -117,53 +117,78 @@ fn pay_late(url: &str, file: &Path, fenced: bool) -> Result<()> {
 }
 
 fn result(done: bool) -> &'static str {
-    if done {
-        "done"
-    } else {
-        "rejected: a later holder has written"
-    }
+    if done { "done" } else { "rejected" }
 }
 
-/// One row with a balance and the greatest token that wrote it.
-struct Account {
-    database: Connection,
-    fenced: bool,
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    File,
+    Sqlite,
+    Redis,
+}
+
+/// A balance.
+enum Account {
+    /// A store that cannot check who writes.
+    File(PathBuf),
+    /// One row, with the greatest token that wrote it. Its SQL is also that for PostgreSQL.
+    Sqlite(rusqlite::Connection),
+    /// A key of the server that has the lock.
+    Redis(redis::Client),
 }
 
 impl Account {
-    fn create(file: &Path, fenced: bool) -> Result<Self> {
-        let account = Self::open(file, fenced)?;
-        account.database.execute_batch(
-            "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER, fence INTEGER);
-             INSERT INTO account VALUES (1, 100, 0);",
-        )?;
-        Ok(account)
+    fn open(kind: Kind, url: &str, folder: &Path) -> Result<Self> {
+        Ok(match kind {
+            Kind::File => Self::File(folder.join("file")),
+            Kind::Sqlite => {
+                let database = rusqlite::Connection::open(folder.join("sqlite"))?;
+                database.busy_timeout(TIMEOUT)?;
+                Self::Sqlite(database)
+            }
+            Kind::Redis => Self::Redis(redis::Client::open(url)?),
+        })
     }
 
-    fn open(file: &Path, fenced: bool) -> Result<Self> {
-        let database = Connection::open(file)?;
-        database.busy_timeout(TIMEOUT)?;
-        Ok(Self { database, fenced })
+    fn create(&self) -> Result<()> {
+        match self {
+            Self::File(file) => fs::write(file, "100")?,
+            Self::Sqlite(database) => database.execute_batch(
+                "CREATE TABLE account (id BIGINT PRIMARY KEY, balance BIGINT, fence BIGINT);
+                 INSERT INTO account VALUES (1, 100, 0);",
+            )?,
+            Self::Redis(client) => client.get_connection()?.set(BALANCE, 100)?,
+        }
+        Ok(())
     }
 
     fn read(&self) -> Result<i64> {
         let select = "SELECT balance FROM account WHERE id = 1";
-        Ok(self.database.query_row(select, [], |row| row.get(0))?)
+        Ok(match self {
+            Self::File(file) => fs::read_to_string(file)?.parse()?,
+            Self::Sqlite(database) => database.query_row(select, [], |row| row.get(0))?,
+            Self::Redis(client) => client.get_connection()?.get(BALANCE)?,
+        })
     }
 
-    /// Writes the balance. False if the row has a greater token.
-    fn write(&self, balance: i64, token: u64) -> Result<bool> {
-        let token = i64::try_from(token)?;
-        let rows = if self.fenced {
-            self.database.execute(
-                "UPDATE account SET balance = ?1, fence = ?2 WHERE id = 1 AND fence <= ?2",
-                (balance, token),
-            )?
-        } else {
-            self.database
-                .execute("UPDATE account SET balance = ?1 WHERE id = 1", [balance])?
-        };
-        Ok(rows == 1)
+    /// Writes the balance. False if the store knows of a later holder.
+    fn write(&self, guard: &FencedGuard, balance: i64) -> Result<bool> {
+        match self {
+            Self::File(file) => fs::write(file, balance.to_string())?,
+            Self::Sqlite(database) => {
+                let token = i64::try_from(guard.fencing_token())?;
+                let rows = database.execute(
+                    "UPDATE account SET balance = $1, fence = $2 WHERE id = 1 AND fence <= $2",
+                    (balance, token),
+                )?;
+                return Ok(rows == 1);
+            }
+            Self::Redis(_) => match guard.query(redis::pipe().set(BALANCE, balance).ignore()) {
+                Err(Error::Lost { .. }) => return Ok(false),
+                result => result?,
+            },
+        }
+        Ok(true)
     }
 }
 
@@ -174,10 +199,10 @@ struct Paused {
 }
 
 impl Paused {
-    fn start(url: &str, file: &PathBuf, fenced: bool) -> Result<Self> {
+    fn start(kind: Kind, url: &str, folder: &Path) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("--paused").arg(url).arg(file);
-        command.args(fenced.then_some("--fenced"));
+        command.arg("--paused").arg(url).arg(folder);
+        command.arg(format!("--kind={kind:?}").to_lowercase());
         let mut process = command.stdout(Stdio::piped()).spawn()?;
         let output = process.stdout.take().ok_or("no pipe")?;
         Ok(Self {
