@@ -43,6 +43,9 @@ function redis.call(...)
 end
 ";
 
+/// The reply to COMMAND INFO: the command has one key, which is its first argument.
+const OF_ONE_KEY: &[u8] = b"*1\r\n*6\r\n+\r\n:-3\r\n*0\r\n:1\r\n:1\r\n:1\r\n";
+
 /// A place in a cluster.
 pub struct Member {
     pub group: usize,
@@ -106,6 +109,7 @@ impl RedisServer {
                 Some(b"+OK\r\n".into())
             }
             (b"CLUSTER", Some(b"SLOTS")) => Some(self.known_slots().reply()),
+            (b"COMMAND", Some(b"INFO")) => Some(OF_ONE_KEY.into()),
             (b"PUBSUB", Some(b"SHARDNUMSUB")) => Some(b"*0\r\n".into()),
             (b"SSUBSCRIBE" | b"SUNSUBSCRIBE", _) => {
                 let channel = command.get(1)?.clone();

@@ -204,6 +204,11 @@ impl Args {
         format!("leasehold_line:{{torture:{lock}}}")
     }
 
+    /// The key of the queries that Redis has executed under a lock, in their order.
+    pub fn queries_key(lock: u32) -> String {
+        format!("{{torture:{lock}}}:queries")
+    }
+
     /// The key of a lock's last fencing token.
     pub fn token_key(lock: u32) -> String {
         format!("redisson_lock_token:{{torture:{lock}}}")

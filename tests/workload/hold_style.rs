@@ -8,6 +8,7 @@ use leasehold::{
     FairLock, FencedGuard, FencedLock, Interrupt, Lease, LeasedSemaphore, Lock, LockClient,
     LockGuard, OwnedGuard, PermitGuard, ReadLock, ReentrantLock, Result, Semaphore, WriteLock,
 };
+use redis::Pipeline;
 
 use crate::event_log::is_refused_log_in;
 use crate::kind::{Access, Kind};
@@ -224,6 +225,21 @@ impl HoldStyle {
             Self::Fenced(guard) => guard.extend(by),
             Self::Permit(guard) => guard.extend(by),
             Self::Permits(..) | Self::Manual(_) => Ok(()),
+        }
+    }
+
+    /// True if a query is executed within this hold only: it is a guard, and not one of several.
+    pub fn queries(&self, access: Access) -> bool {
+        let is_lock = matches!(self, Self::Guard(_) | Self::Owned(_) | Self::Fenced(_));
+        is_lock && access == Access::Exclusive
+    }
+
+    pub fn query(&self, pipeline: &Pipeline) -> Result<()> {
+        match self {
+            Self::Guard(guard) => guard.query(pipeline),
+            Self::Owned(guard) => guard.query(pipeline),
+            Self::Fenced(guard) => guard.query(pipeline),
+            Self::Permit(_) | Self::Permits(..) | Self::Manual(_) => Ok(()),
         }
     }
 

@@ -26,6 +26,7 @@ pub struct WorkerThread<'a> {
     pub(crate) event_log: EventLog<'a>,
     pub(crate) random: fastrand::Rng,
     pub(crate) stop: &'a AtomicBool,
+    pub(crate) process: u32,
     pub(crate) thread: u32,
 }
 
@@ -64,6 +65,7 @@ impl<'a> WorkerThread<'a> {
             event_log: EventLog::new(log, thread),
             random: fastrand::Rng::with_seed(seed.wrapping_add(own)),
             stop,
+            process,
             thread,
         }
     }
@@ -243,7 +245,7 @@ impl<'a> WorkerThread<'a> {
         None
     }
 
-    /// Checks the hold repeatedly, and sometimes nests or extends it.
+    /// Checks the hold repeatedly, and sometimes nests or extends it, or writes by a query.
     pub(crate) fn work(&mut self, hold: Hold, style: &HoldStyle) {
         let until = clock::now() + nanos(self.hold_time(hold.depth));
         let nests = style.nests() && self.tested(hold.at).nests();
@@ -260,6 +262,7 @@ impl<'a> WorkerThread<'a> {
                 0..16 if hold.depth < MAX_DEPTH && nests => self.nest(hold),
                 16..20 => self.extend(hold, style),
                 20..24 => self.look(hold.at),
+                24..48 if style.queries(hold.at.access) => self.query(hold, style),
                 _ => self.idle(Duration::from_millis(3)),
             }
         }
@@ -295,6 +298,27 @@ impl<'a> WorkerThread<'a> {
         let call = self.event_log.asks(hold.at, Some(budget), "extend".into());
         match style.extend(by) {
             Ok(()) => self.event_log.answered(call, "extended"),
+            Err(error) => {
+                let lost = matches!(error, Error::Lost { .. });
+                self.event_log.failed(call, &error, lost);
+            }
+        }
+    }
+
+    /// Appends the hold and the number of the call to the executed queries.
+    fn query(&mut self, hold: Hold, style: &HoldStyle) {
+        let budget = self.budget_for_a_reply();
+        let call = self.event_log.asks(hold.at, Some(budget), "query".into());
+        let own = format!("{}/{}/{}/{call}", self.process, self.thread, hold.call);
+        let mut append = redis::pipe();
+        append.rpush(Args::queries_key(hold.at.lock), own).ignore();
+        let before = clock::now();
+        match style.query(&append) {
+            Ok(()) => {
+                // It was executed, so Redis had the hold.
+                self.event_log.vouches(hold.call, before);
+                self.event_log.answered(call, "executed");
+            }
             Err(error) => {
                 let lost = matches!(error, Error::Lost { .. });
                 self.event_log.failed(call, &error, lost);

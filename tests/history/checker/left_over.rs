@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::queries::QUERIES;
 use super::{Bounds, History, Violation};
 use crate::record::{Event, Record};
 
@@ -19,8 +20,8 @@ const STAY: [(&str, i64); 5] = [
 ];
 
 /// What the names of keys contain that never end, as documented: last tokens, the counts of
-/// latches, and leases of permits. The next request removes the leases that have ended.
-const NEVER_END: [&str; 3] = ["redisson_lock_token:", "latch:", LEASES];
+/// latches, leases of permits, and what queries wrote. The next request removes the leases that have ended.
+const NEVER_END: [&str; 4] = ["redisson_lock_token:", "latch:", LEASES, QUERIES];
 
 const LEASES: &str = "}:timeout";
 

@@ -11,6 +11,7 @@ mod machine;
 mod order;
 mod places;
 mod progress;
+mod queries;
 mod results;
 mod span;
 mod tokens;
@@ -80,6 +81,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Findings {
     violations.extend(waits::check(&history, bounds));
     violations.extend(log_ins::check(records, &history.machine, bounds));
     violations.extend(records.iter().filter_map(single_record));
+    violations.extend(queries::check(records));
     violations.extend(left_over::check(records, &history, bounds));
     violations.sort_by_key(|violation| violation.at);
     Findings {

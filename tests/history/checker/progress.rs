@@ -76,7 +76,7 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
 
 /// True if the call waits for replies of Redis only.
 fn of_holder(call: &Call) -> bool {
-    ["extend", "drop", "unlock"].contains(&&*call.what)
+    ["extend", "query", "drop", "unlock"].contains(&&*call.what)
 }
 
 /// True if a calm had lasted for some time when this began, and lasted until its end.

@@ -251,7 +251,7 @@ fn may_concern(history: &History, call: HoldId, hold: &Hold) -> bool {
     match what {
         // It acquires the read lock, and finds that the write lock is lost.
         Some("downgrade") => !hold.reads,
-        Some("unlock" | "drop" | "extend") => hold.reads == history.reads.contains(&call),
+        Some("unlock" | "drop" | "extend" | "query") => hold.reads == history.reads.contains(&call),
         _ => true,
     }
 }

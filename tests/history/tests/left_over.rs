@@ -13,6 +13,7 @@ fn a_key_that_should_have_ended_is_found() {
         ("-1 redisson_lock_token:{torture:0} = 5", false),
         ("-1 latch:5 = 2", false),
         ("-1 {torture:0}:timeout = id", false),
+        ("-1 {torture:0}:queries = 1/1/1/2", false),
         // These end later.
         ("90000 leasehold_line:{torture:0} = place", false),
         ("90001 leasehold_line:{torture:0} = place", true),
@@ -26,6 +27,20 @@ fn a_key_that_should_have_ended_is_found() {
     ] {
         let kinds: &[&str] = if is_found { &["left over"] } else { &[] };
         assert_found(&format!("10 0 0 left {key}"), kinds);
+    }
+}
+
+#[test]
+fn a_query_that_was_executed_after_its_hold_is_found() {
+    for (executed, is_found) in [
+        ("1/1/1/2 1/1/1/3 2/1/1/2 1/1/5/6", false),
+        ("1/1/1/2 2/1/1/2 1/1/1/3", true),
+        ("1/1/1/3 1/1/1/2", true),
+        ("1/1/1/2 1/1/1/2", true),
+    ] {
+        let kinds: &[&str] = if is_found { &["late query"] } else { &[] };
+        let log = format!("10 0 0 left -1 {{torture:0}}:queries = {executed}");
+        assert_found(&log, kinds);
     }
 }
 

@@ -4,6 +4,8 @@
 //! The threads of the stopped process make all kinds of calls on held locks, each on its own lock,
 //! so that every kind of call is at some time the first after the process continues.
 
+use std::cell::Cell;
+
 use leasehold::Result;
 
 use super::deployment::{Deployment, builder_of};
@@ -60,10 +62,12 @@ fn number(lock: &str) -> String {
     format!("{{{lock}}}:number")
 }
 
+fn add_one(key: &str) -> redis::Pipeline {
+    redis::pipe().incr(key, 1).ignore().to_owned()
+}
+
 fn query(lock: &ReentrantLock, guard: &LockGuard) -> Outcome {
-    let mut add = redis::pipe();
-    add.incr(number(lock.name()), 1).ignore();
-    Outcome::by(guard.query(&add))
+    Outcome::by(guard.query(&add_one(&number(lock.name()))))
 }
 
 /// Each call, and whether it goes on through the pause. The others are made for the first time
@@ -214,6 +218,86 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deploym
         let is_new = now.len() == 1 && now[0].1 == 1 && now[0].0 != before[0].0;
         assert!(is_new, "{name}: one hold of one level: {now:?}");
     }
+    sleeper.send_line("end");
+    sleeper.finish();
+}
+
+/// How many locks one process holds when it is stopped, and how many threads write.
+const HOLDERS: usize = 1000;
+const WRITERS: usize = 16;
+
+fn holders(prefix: &str) -> Vec<String> {
+    let names = (0..HOLDERS).map(|holder| format!("{prefix}:{holder}"));
+    names.collect()
+}
+
+/// A number that commands change that nothing checks.
+fn unchecked(lock: &str) -> String {
+    format!("{{{lock}}}:unchecked")
+}
+
+/// The role: threads write by queries, one holder after another, when the process is stopped. After
+/// that, each holder writes by a query and by a plain command.
+pub fn write_late(arguments: &[&str]) {
+    let [url, prefix] = child::named(arguments);
+    let client = builder_of(url).watchdog_lease(lease()).build();
+    let client = client.expect("the settings are valid");
+    let guards = holders(prefix).into_iter().map(|name| {
+        let guard = client.reentrant_lock(&name).acquire_owned(Lease::RENEWED);
+        guard.expect("it is free")
+    });
+    let guards: Vec<OwnedGuard> = guards.collect();
+    let query = |guard: &OwnedGuard| Outcome::by(guard.query(&add_one(&number(guard.name()))));
+    thread::scope(|scope| {
+        for guards in guards.chunks(HOLDERS.div_ceil(WRITERS)) {
+            scope.spawn(move || {
+                let next = Cell::new(0);
+                child::send_line("busy");
+                call_after_pause(true, || {
+                    next.set(next.get() + 1);
+                    query(&guards[next.get() % guards.len()])
+                });
+                let mut redis = crate::support::connect(url);
+                for guard in guards {
+                    assert_eq!(query(guard), Outcome::Lost);
+                    let written = add_one(&unchecked(guard.name())).exec(&mut redis);
+                    written.expect("Redis replies");
+                }
+            });
+        }
+    });
+    child::send_line("written");
+    child::read_line();
+}
+
+#[test]
+fn of_a_thousand_holders_that_are_stopped_for_two_leases_none_writes_late_by_a_query() {
+    let (server, prefix) = (Server::start(), unique("paused"));
+    let mut sleeper = Process::start("write_late", &[&server.url(), &prefix]);
+    for _ in 0..WRITERS {
+        assert_eq!(sleeper.read_line(), "busy");
+    }
+    sleeper.pause();
+    let paused = Instant::now();
+    let rival = client(&server.url());
+    let names = holders(&prefix);
+    let rivals = names.iter().map(|name| {
+        let lock = rival.reentrant_lock(name);
+        let taken = lock.try_acquire(lease() + SLIP.get(), long());
+        taken.expect("Redis replies").expect("its lease is over")
+    });
+    let rivals: Vec<LockGuard> = rivals.collect();
+    let written = |key: fn(&str) -> String| -> Vec<Option<u64>> {
+        let keys: Vec<String> = names.iter().map(|name| key(name)).collect();
+        server.ask(redis::cmd("MGET").arg(keys))
+    };
+    let before = written(number);
+    thread::sleep((lease() * 2).saturating_sub(paused.elapsed()));
+    sleeper.resume();
+    assert_eq!(sleeper.read_line(), "written");
+    assert_eq!(written(unchecked), vec![Some(1); HOLDERS], "all are late");
+    assert_eq!(written(number), before, "no query is executed late");
+    drop(rivals);
     sleeper.send_line("end");
     sleeper.finish();
 }

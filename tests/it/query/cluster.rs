@@ -76,7 +76,7 @@ fn a_server_is_asked_once_where_the_keys_of_a_command_are() {
         let mut lines = monitor.lines();
         lines.retain(|line| line.contains("\"COMMAND\""));
         lines.retain(|line| {
-            ["GETSET", "ZDIFFSTORE"]
+            ["GETSET", "ZINTERSTORE"]
                 .iter()
                 .any(|name| line.contains(name))
         });
@@ -87,7 +87,7 @@ fn a_server_is_asked_once_where_the_keys_of_a_command_are() {
         &["APPEND", &too, "1"],
         &["getset", &own, "2"],
     ]);
-    let varied = pipeline(&[&["ZDIFFSTORE", &set, "1", &set]]);
+    let varied = pipeline(&[&["ZINTERSTORE", &set, "1", &set]]);
     assert_eq!((asked(&fixed), asked(&fixed)), (1, 0));
     assert_eq!((asked(&varied), asked(&varied)), (2, 1));
 }
