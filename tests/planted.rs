@@ -85,6 +85,11 @@ mod bug {
         write_lock_beside_readers = bugs::WRITE_LOCK_BESIDE_READERS, "1", "reader beside a writer";
         permit_that_is_not_counted =
             bugs::PERMIT_THAT_IS_NOT_COUNTED, "1 --kind permits=2 --deployment one", "left over" | "too many permits";
+        query_of_any_owner =
+            bugs::QUERY_OF_ANY_OWNER, "1 --program torture", "late query" | "two holders";
+        query_without_number =
+            bugs::QUERY_WITHOUT_NUMBER, "1 --program torture --deployment one --threads 1", "late query";
+        drop_without_release = bugs::DROP_WITHOUT_RELEASE, "1", "lock stuck" | "left over";
     }
 }
 

@@ -136,3 +136,24 @@ pub const PERMIT_THAT_IS_NOT_COUNTED: &[Edit] = &[Edit::new(
     "redis.pcall('decrby', key, wanted)",
     "redis.pcall('decrby', key, 0)",
 )];
+
+/// A query is executed although its owner does not hold the lock.
+pub const QUERY_OF_ANY_OWNER: &[Edit] = &[Edit::new(
+    "lua/query.lua",
+    "local held = is_held(",
+    "local held = true or is_held(",
+)];
+
+/// A query that arrives late is executed after a later one.
+pub const QUERY_WITHOUT_NUMBER: &[Edit] = &[Edit::new(
+    "lua/query.lua",
+    "    if is_own and tonumber(",
+    "    if false and is_own and tonumber(",
+)];
+
+/// The drop of an owned guard releases nothing.
+pub const DROP_WITHOUT_RELEASE: &[Edit] = &[Edit::new(
+    "src/lock/guard_core.rs",
+    "true => self.held.release_dropped(),",
+    "true => Ok(()),",
+)];

@@ -247,7 +247,7 @@ impl<'a> WorkerThread<'a> {
 
     /// Checks the hold repeatedly, and sometimes nests or extends it, or writes by a query.
     pub(crate) fn work(&mut self, hold: Hold, style: &HoldStyle) {
-        let until = clock::now() + nanos(self.hold_time(hold.depth));
+        let mut until = clock::now() + nanos(self.hold_time(hold.depth));
         let nests = style.nests() && self.tested(hold.at).nests();
         loop {
             let now = clock::now();
@@ -262,7 +262,12 @@ impl<'a> WorkerThread<'a> {
                 0..16 if hold.depth < MAX_DEPTH && nests => self.nest(hold),
                 16..20 => self.extend(hold, style),
                 20..24 => self.look(hold.at),
-                24..48 if style.queries(hold.at.access) => self.query(hold, style),
+                24..48 if style.queries(hold.at.access) => {
+                    if !self.query(hold, style) {
+                        // A copy that is under way can arrive within the hold.
+                        until = now + nanos(self.args.lease());
+                    }
+                }
                 _ => self.idle(Duration::from_millis(3)),
             }
         }
@@ -305,8 +310,9 @@ impl<'a> WorkerThread<'a> {
         }
     }
 
-    /// Appends the hold and the number of the call to the executed queries.
-    fn query(&mut self, hold: Hold, style: &HoldStyle) {
+    /// Appends the hold and the number of the call to the executed queries. False if it is unknown
+    /// whether it was executed.
+    fn query(&mut self, hold: Hold, style: &HoldStyle) -> bool {
         let budget = self.budget_for_a_reply();
         let call = self.event_log.asks(hold.at, Some(budget), "query".into());
         let own = format!("{}/{}/{}/{call}", self.process, self.thread, hold.call);
@@ -318,10 +324,12 @@ impl<'a> WorkerThread<'a> {
                 // It was executed, so Redis had the hold.
                 self.event_log.vouches(hold.call, before);
                 self.event_log.answered(call, "executed");
+                true
             }
             Err(error) => {
                 let lost = matches!(error, Error::Lost { .. });
                 self.event_log.failed(call, &error, lost);
+                !matches!(error, Error::Query { .. })
             }
         }
     }
