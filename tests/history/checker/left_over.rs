@@ -8,9 +8,11 @@ use crate::record::{Event, Record};
 
 /// What the names of keys contain that stay for some time after the last request, as documented,
 /// and for how many milliseconds at most.
-const STAY: [(&str, i64); 5] = [
+const STAY: [(&str, i64); 6] = [
     // Lines.
     ("leasehold_line:", 90_000),
+    // Numbers of queries: long if an earlier one may still be executed.
+    ("}:leasehold:query", 86_400_000),
     // Records of requests.
     ("}:leasehold:", 120_000),
     ("}:condition", 10_000),

@@ -20,6 +20,8 @@ fn a_key_that_should_have_ended_is_found() {
         ("-1 leasehold_line:{torture:0} = place", true),
         ("120000 {torture:0}:leasehold:a = 1 5?0", false),
         ("120001 {torture:0}:leasehold:a = 1 5?0", true),
+        ("86400000 {torture:0}:leasehold:query = a:1?2", false),
+        ("86400001 {torture:0}:leasehold:query = a:1?2", true),
         ("10000 {torture:0}:condition:not full = a:1", false),
         ("10001 {torture:0}:condition:not full = a:1", true),
         ("3600000 redisson_lock_queue:{torture:0} = a:0", false),
