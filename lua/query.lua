@@ -18,6 +18,7 @@
 --               of this one is over; nil: this query or a later one was executed before
 
 -- require "hold_left"
+-- require "wrong_type"
 -- require "now_millis"
 -- require "permits"
 
@@ -52,7 +53,10 @@ for i = 1, locks do
     elseif not held then
         return redis.call('exists', lock) == 1 and -i or i
     end
-    local last = redis.call('get', KEYS[2 * i])
+    local last = redis.pcall('get', KEYS[2 * i])
+    if type(last) == 'table' then
+        return wrong_type_in(KEYS[2 * i], 'string', last)
+    end
     local is_own = last and string.sub(last, 1, #owner + 1) == owner .. ' '
     if is_own and tonumber(string.sub(last, #owner + 2)) >= tonumber(number) then
         return nil

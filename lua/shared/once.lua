@@ -27,9 +27,7 @@ local last
 local function recorded()
     last = redis.pcall('hget', records, lane)
     if type(last) == 'table' then
-        local failure = wrong_type('records', records, 'hash', last)
-        local in_key = ' in the key "' .. records .. '"'
-        return failure == last and last or redis.error_reply(failure.err .. in_key)
+        return wrong_type_in(records, 'hash', last)
     end
     local last_request, reply = string.match(last or '', '^(%d+) (-?%d+)$')
     if not last_request or tonumber(last_request) < tonumber(request) then

@@ -8,3 +8,10 @@ local function wrong_type(subject, key, wanted, failure)
     local kind = redis.pcall('type', key).ok or 'value that is not a ' .. wanted
     return redis.error_reply('WRONGTYPE ' .. subject .. ': a ' .. kind)
 end
+
+-- The same for a key that belongs to a lock and whose name the client does not know.
+local function wrong_type_in(key, wanted, failure)
+    local found = wrong_type('records', key, wanted, failure)
+    return found == failure and failure
+        or redis.error_reply(found.err .. ' in the key "' .. key .. '"')
+end

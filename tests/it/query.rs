@@ -146,6 +146,21 @@ fn a_permit_is_checked_with_its_lease() {
 }
 
 #[test]
+fn a_number_key_of_another_type_is_named() {
+    let server = Server::start();
+    let (client, name) = (client(&server.url()), unique("query"));
+    let guard = client.reentrant_lock(&name).acquire().unwrap();
+    let number = format!("{{{name}}}:leasehold:query");
+    server.run(&format!("LPUSH {number} 1"));
+    let refused = guard.query::<()>(&add_one(&unique("number")));
+    let Err(Error::WrongType { found, .. }) = &refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(*found, format!("a list in the key {number:?}"));
+    guard.unlock().unwrap();
+}
+
+#[test]
 fn all_of_several_permits_are_checked() {
     let server = Server::start();
     let (client, key) = (client(&server.url()), unique("number"));
@@ -220,6 +235,7 @@ fn what_scripts_cannot_call_is_refused_before_anything_is_sent() {
         "fcall",
         "client",
         "swapdb",
+        "migrate",
     ];
     let mut monitor = Monitor::of(&server);
     let number = unique("number");
