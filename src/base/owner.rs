@@ -3,7 +3,8 @@
 //! Each grant has an owner id of its own, and so does each copy of an acquire: a late copy of a
 //! request must not find a newer grant. Each further copy carries the ids of the older ones, and
 //! replaces the one that it finds. The grant has the id of the copy that got the reply. No id is
-//! used again.
+//! used again. Numbers are counted, except that of a hold which is given away: it is random, so
+//! that no client can guess the owner id of another token.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,11 +15,21 @@ use uuid::Uuid;
 /// not find a later grant under its owner id.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// The random numbers begin here. [`NEXT`] never gets this far, and Java's `long` has all of them.
+const FIRST_SECRET: u64 = 1 << 62;
+
 /// The length of the id of a permit.
 const PERMIT_ID: usize = 32;
 
 fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A number with 62 random bits of the operating system, which no client can guess.
+fn secret_number() -> u64 {
+    // The two bits before these 62 have the same value in each UUID.
+    let (_, random) = Uuid::new_v4().as_u64_pair();
+    FIRST_SECRET + random % FIRST_SECRET
 }
 
 thread_local! {
@@ -141,10 +152,24 @@ impl OwnerId {
 
     /// Adds a new name that was never used before.
     pub(crate) fn with_fresh_name(&self) -> Self {
+        self.with_name(next_number)
+    }
+
+    /// Adds a new name that was never used before, and that no client can guess.
+    pub(crate) fn with_secret_name(&self) -> Self {
+        self.with_name(secret_number)
+    }
+
+    /// True if no client can guess the newest name. The ids of permits are random.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.number().is_none_or(|number| number >= FIRST_SECRET)
+    }
+
+    fn with_name(&self, number: fn() -> u64) -> Self {
         Self(match self.0.split_once(':') {
-            Some((client, number)) => {
-                let zero = if number.starts_with('0') { "0" } else { "" };
-                format!("{client}:{zero}{} {}", next_number(), self.0).into()
+            Some((client, present)) => {
+                let zero = if present.starts_with('0') { "0" } else { "" };
+                format!("{client}:{zero}{} {}", number(), self.0).into()
             }
             None => format!("{} {}", Self::of_permits(self.permits()).0, self.0).into(),
         })
@@ -238,6 +263,24 @@ mod tests {
         assert!(names.iter().all(|name| name.starts_with("client:0")));
         let plain = OwnerId::new("client").with_fresh_name();
         assert!(!plain.as_str().contains(":0"));
+    }
+
+    #[test]
+    fn a_secret_name_tells_nothing_of_the_next_one() {
+        let client = "6ba7b810-9dad-81d1-80b4-00c04fd430c8";
+        for owner in [OwnerId::new(client), OwnerId::of_fair_lock(client)] {
+            let names = [(); 2].map(|()| owner.with_secret_name().split().0);
+            let [one, other] = names.each_ref().map(|name| name.number().unwrap());
+            assert!(one.abs_diff(other) > 1 << 32, "{names:?}");
+            assert!(one.max(other) <= i64::MAX as u64, "{names:?}");
+            let is_fair = owner.as_str().contains(":0");
+            for name in &names {
+                assert!(name.is_secret() && OwnerId::parse(name.as_str()).is_some());
+                assert_eq!(name.as_str().contains(":0"), is_fair, "{name:?}");
+            }
+            assert!(!owner.is_secret() && !owner.with_fresh_name().is_secret());
+        }
+        assert!(OwnerId::of_permits(1).with_secret_name().is_secret());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The text that stands for a hold which a guard has given away: fields with a point between them,
 //! and a sum that shows whether all of it is there. All characters can stand in a URL. It is a
-//! secret, so no error and no output contains it.
+//! secret, so no error and no output contains it. The number in its owner id is random, so that no
+//! client can guess it. The owner id of a lock that was not given away makes no token.
 //!
 //! | field | as text |
 //! |---|---|
@@ -94,7 +95,8 @@ impl Token {
         Some(Self {
             kind,
             name: decoded(name)?,
-            owner: OwnerId::parse(&owner).filter(|_| owner.contains(':') != is_permit)?,
+            owner: OwnerId::parse(&owner)
+                .filter(|id| id.is_secret() && owner.contains(':') != is_permit)?,
             fencing: kind.has_tokens.then_some(fencing),
             terms: Terms {
                 millis: millis.ok()?,
@@ -109,11 +111,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const CLIENT: &str = "6ba7b810-9dad-81d1-80b4-00c04fd430c8";
+
     fn token(kind: &'static Kind, name: &str, renewals: Renewals) -> Token {
         Token {
             kind,
             name: name.into(),
-            owner: (kind.new_owner)("6ba7b810-9dad-81d1-80b4-00c04fd430c8"),
+            owner: (kind.new_owner)(CLIENT).with_secret_name().split().0,
             fencing: kind.has_tokens.then_some(1_731_000_000_000_000),
             terms: Terms {
                 millis: 30_000,
@@ -182,6 +186,16 @@ mod tests {
         assert!(error.contains("another version"), "{error}");
         let error = Token::parse(&text[..text.len() - 1]).err().unwrap();
         assert!(error.to_string().contains("missing or changed"), "{error}");
+    }
+
+    /// Otherwise a client could take the hold of another one by its owner id, which it can guess.
+    #[test]
+    fn the_owner_id_of_a_hold_that_was_not_given_away_makes_no_token() {
+        for kind in LOCKS {
+            let token = token(kind, "order", Renewals::None);
+            let owner = (kind.new_owner)(CLIENT);
+            assert!(Token::parse(&Token { owner, ..token }.text()).is_err());
+        }
     }
 
     proptest! {

@@ -213,7 +213,7 @@ impl Hold {
         let now = Moment::now();
         let terms = self.unless_ended().ok()?.levels.newest()?.left_at(now);
         of_grant.lease_ends = of_grant.lease_ends.max(now.after(terms.length()));
-        let owner = grant.owner().with_fresh_name();
+        let owner = grant.owner().with_secret_name();
         of_grant.kept_in_redis = Some(Box::new((terms.millis, owner.clone())));
         Some((owner.split().0, terms))
     }

@@ -31,6 +31,12 @@ impl Uuid {
         self.0.as_bytes()
     }
 
+    /// Its first and its last 64 bits.
+    #[must_use]
+    pub fn as_u64_pair(&self) -> (u64, u64) {
+        self.0.as_u64_pair()
+    }
+
     /// Without hyphens.
     #[must_use]
     pub fn simple(self) -> real::fmt::Simple {
