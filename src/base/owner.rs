@@ -198,10 +198,6 @@ impl OwnerId {
         }
     }
 
-    pub(crate) fn has_older_names(&self) -> bool {
-        self.0.contains(' ')
-    }
-
     /// Keeps at most `names` names, the newest ones.
     pub(crate) fn newest(&self, names: usize) -> Self {
         let newest: Vec<&str> = self.0.split(' ').take(names).collect();

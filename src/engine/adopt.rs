@@ -10,20 +10,20 @@ use super::held_lock::HeldLock;
 use super::lock_call::LockCall;
 use super::single_lock::SingleLock;
 use crate::error::{Cause, Error, LostReason, Result};
+use crate::local::Unlocks;
 use crate::protocol::{AcquireOptions, Token};
 
 impl HeldLock {
     /// Ends this hold here, and leaves it in Redis with its whole lease. If that fails, it is
     /// released.
     pub(crate) fn give_away(&self) -> Result<Token> {
-        self.check_process()?;
-        // A shutdown that ends a hold which is marked would leave it in Redis.
-        let _call = self.core.watchdog.delay_shutdown();
-        let given = self.hold.give_away();
-        self.release(|| self.core.budget_to_unlock())?;
+        let unlocks = Unlocks::GivesAway(self.level);
+        self.unlock(unlocks, || self.core.budget_to_unlock())?;
+        let grant = self.hold.grant();
+        let given = grant.given_away();
         let (owner, terms) = given.ok_or_else(|| self.hold.not_held())?;
         Ok(Token {
-            kind: self.hold.grant().kind,
+            kind: grant.kind,
             name: self.hold.key().name().into(),
             owner,
             fencing: self.hold.token(),

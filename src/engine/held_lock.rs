@@ -95,9 +95,16 @@ impl HeldLock {
     /// Releases the level. A release without a reply goes on in the background. `budget` is made
     /// only if Redis is asked.
     pub(crate) fn release(&self, budget: impl FnOnce() -> CallBudget<'static>) -> Result<()> {
+        self.unlock(Unlocks::Level(self.level), budget)
+    }
+
+    pub(super) fn unlock(
+        &self,
+        unlocks: Unlocks,
+        budget: impl FnOnce() -> CallBudget<'static>,
+    ) -> Result<()> {
         self.check_process()?;
-        let level = Unlocks::Level(self.level);
-        Release::begin(&self.core, &self.hold, level, self.core.linger).run(budget)
+        Release::begin(&self.core, &self.hold, unlocks, self.core.linger).run(budget)
     }
 
     /// Releases the level of an owned hold without a request of this thread.

@@ -8,7 +8,7 @@ use super::grant_request::{GrantReply, note_count, request_about_grant, reschedu
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Cause, Error, LostReason, Result};
-use crate::local::{Hold, Unlocked, Unlocks};
+use crate::local::{Hold, KeptInRedis, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
 use crate::script::Call;
@@ -247,7 +247,7 @@ impl ReleaseEnd {
                 )
             }
             // An earlier copy of this request has released the lock.
-            Verdict::Lost(_) if reply.is_ambiguous && !hold.grant().is_given_away() => {
+            Verdict::Lost(_) if reply.is_ambiguous && hold.grant().given_away().is_none() => {
                 Self::Released(None)
             }
             Verdict::Lost(reason) => Self::Gone(reason),
@@ -292,8 +292,8 @@ fn release_later(core: &Core, hold: &Hold) -> bool {
     let owner = match &kept {
         None => grant.owner(),
         // No client has its token.
-        Some((_, owner)) if owner.has_older_names() => owner,
-        Some(_) => return false,
+        Some(KeptInRedis::ForToken(owner, _)) => owner,
+        Some(KeptInRedis::For(..)) => return false,
     };
     let call = grant.kind.release(grant.key(), owner);
     core.watchdog.release_grant(grant, call)

@@ -49,7 +49,7 @@ use foldhash::fast::FixedState;
 use crate::base::key::{Family, LockKey};
 use crate::protocol::Kind;
 
-pub(crate) use grant::{Grant, Granted, Hold, OnLoss, Query, Unlocked, Unlocks};
+pub(crate) use grant::{Grant, Granted, Hold, KeptInRedis, OnLoss, Query, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
 pub(crate) use loss_notifier::LossNotifier;
 pub(crate) use place::{Place, PlaceEnd};

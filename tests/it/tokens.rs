@@ -2,6 +2,8 @@
 
 mod faults;
 
+use std::sync::Barrier;
+
 use crate::support::prelude::*;
 
 /// The role: takes over a lock, and unlocks it when it gets a line.
@@ -230,6 +232,34 @@ fn what_ends_an_owned_guard_ends_an_adopted_one() {
     assert_error!(shut.adopt(&token), ShutDown);
     ours.force_unlock(lock.name()).unwrap();
     assert_lost(&ours.adopt(&token), LostReason::TokenSpent);
+}
+
+/// A shutdown that comes between finds a hold or a token. About every tenth call comes then.
+#[test]
+fn a_shutdown_leaves_no_lock_in_redis_without_a_token() {
+    let server = Server::start();
+    for _ in 0..30 {
+        let client = client(&server.url());
+        let hold = |_| owned(&client.reentrant_lock(&unique("token")));
+        let guards: Vec<_> = (0..16).map(hold).collect();
+        let start = Barrier::new(guards.len() + 1);
+        let given = thread::scope(|scope| {
+            let give = |guard: OwnedGuard| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    guard.into_token().is_ok()
+                })
+            };
+            let calls: Vec<_> = guards.into_iter().map(give).collect();
+            start.wait();
+            client.shutdown(SOON.get()).unwrap();
+            let given = calls.into_iter().map(|call| call.join().unwrap());
+            given.filter(|is_given| *is_given).count()
+        });
+        assert_eq!(server.size(), given);
+        server.ask::<()>(&redis::cmd("FLUSHALL"));
+    }
 }
 
 #[test]

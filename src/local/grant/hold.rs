@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::{Grant, Hold, HoldEnd, HoldState, Unlocked, Unlocks};
+use super::{Grant, Hold, HoldEnd, HoldState, KeptInRedis, Unlocked, Unlocks};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::OwnerId;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
 use crate::local::lease_state::{Action, LeaseState};
@@ -199,23 +198,14 @@ impl Hold {
         let grant = self.grant();
         let mut of_grant = grant.state.lock();
         if self.state.lock().end.is_none() {
-            let before = of_grant.kept_in_redis.as_ref().map_or(0, |kept| kept.0);
+            let before = match of_grant.kept_in_redis.as_deref() {
+                Some(KeptInRedis::For(before, _)) => *before,
+                _ => 0,
+            };
             let (name, _) = grant.owner().with_fresh_name().split();
-            of_grant.kept_in_redis = Some(Box::new((millis.max(before), name)));
+            let kept = KeptInRedis::For(millis.max(before), name);
+            of_grant.kept_in_redis = Some(Box::new(kept));
         }
-    }
-
-    /// Makes the release leave the lock in Redis with the whole lease of the newest level, under
-    /// another owner id. Returns both. `None` if the hold has ended.
-    pub(crate) fn give_away(&self) -> Option<(OwnerId, Terms)> {
-        let grant = self.grant();
-        let mut of_grant = grant.state.lock();
-        let now = Moment::now();
-        let terms = self.unless_ended().ok()?.levels.newest()?.left_at(now);
-        of_grant.lease_ends = of_grant.lease_ends.max(now.after(terms.length()));
-        let owner = grant.owner().with_secret_name();
-        of_grant.kept_in_redis = Some(Box::new((terms.millis, owner.clone())));
-        Some((owner.split().0, terms))
     }
 
     /// Removes these levels. The grant is free without a level of any hold.
@@ -227,8 +217,9 @@ impl Hold {
             return Unlocked::NotHeld;
         }
         let levels = &mut state.levels;
+        let newest = levels.newest();
         let left = match unlocks {
-            Unlocks::Level(level) => levels.pop(Some(level)),
+            Unlocks::Level(level) | Unlocks::GivesAway(level) => levels.pop(Some(level)),
             Unlocks::Newest => levels.pop(None),
             Unlocks::Suspends => match state.end {
                 None => Some(0),
@@ -239,18 +230,21 @@ impl Hold {
         let last = left == Some(0);
         match (left, state.end) {
             (None, _) => Unlocked::NotHeld,
-            (Some(_), Some(HoldEnd::Lost(reason))) => {
-                of_grant
-                    .kept_in_redis
-                    .take_if(|kept| kept.1.has_older_names());
-                Unlocked::Lost { reason, last }
-            }
+            (Some(_), Some(HoldEnd::Lost(reason))) => Unlocked::Lost { reason, last },
             (Some(0), _) => {
+                if let (Unlocks::GivesAway(_), Some(terms)) = (unlocks, newest) {
+                    of_grant.keep_for_token(grant.owner(), terms);
+                }
                 state.end = Some(match unlocks {
                     Unlocks::Suspends => HoldEnd::Suspended {
-                        kept_in_redis: of_grant.kept_in_redis.take().map(|kept| kept.0),
+                        kept_in_redis: match of_grant.kept_in_redis.take().as_deref() {
+                            Some(KeptInRedis::For(millis, _)) => Some(*millis),
+                            _ => None,
+                        },
                     },
-                    Unlocks::Level(_) | Unlocks::Newest => HoldEnd::Released,
+                    Unlocks::Level(_) | Unlocks::GivesAway(_) | Unlocks::Newest => {
+                        HoldEnd::Released
+                    }
                 });
                 of_grant.leave(self, state.lease);
                 Unlocked::Last

@@ -25,8 +25,8 @@
 //! | is lost with its grant (2) | `Ended` | `Lost` | any |
 //! | is lost alone, beside others that share the grant | `Held` | `Lost` | any |
 //!
-//! 1. With `kept_in_redis`, which a level may set while the hold is held, the release leaves the
-//!    lock in Redis: for a while, or for the client that adopts it. Such a grant has no further
+//! 1. With `kept_in_redis`, the release leaves the lock in Redis: for a while, which a level may
+//!    ask for while the hold is held, or for the client that adopts it. Such a grant has no further
 //!    hold.
 //! 2. With `ended_with_majority`, Redis may still have the lock, and the unlock releases it.
 
@@ -143,9 +143,15 @@ struct GrantState {
     lost: Vec<Weak<Hold>>,
 }
 
-/// For how many milliseconds a release leaves a lock in Redis, and under which owner id. If the
-/// lock is given away, the name of the grant follows the new one, because the call has both.
-type KeptInRedis = (u64, OwnerId);
+/// How the release leaves a lock in Redis.
+#[derive(Clone, Debug)]
+pub(crate) enum KeptInRedis {
+    /// For this number of milliseconds, under this owner id.
+    For(u64, OwnerId),
+    /// For the client that adopts it with these terms. The name of the grant follows the new one,
+    /// because the call has both.
+    ForToken(OwnerId, Terms),
+}
 
 /// Who uses a grant.
 #[derive(Debug)]
@@ -240,6 +246,8 @@ enum HoldEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unlocks {
     Level(LevelId),
+    /// The level of an owned hold, which is given away.
+    GivesAway(LevelId),
     /// The newest level without a guard.
     Newest,
     /// All, until the hold continues.
@@ -354,10 +362,13 @@ impl Grant {
         self.state.lock().holds
     }
 
-    /// True if the release leaves the lock in Redis for the client that adopts it.
-    pub(crate) fn is_given_away(&self) -> bool {
-        self.kept_in_redis()
-            .is_some_and(|(_, owner)| owner.has_older_names())
+    /// The owner id and the terms with which the release leaves the lock in Redis for the client
+    /// that adopts it; `None` if it does not.
+    pub(crate) fn given_away(&self) -> Option<(OwnerId, Terms)> {
+        match self.kept_in_redis()? {
+            KeptInRedis::ForToken(owner, terms) => Some((owner.split().0, terms)),
+            KeptInRedis::For(..) => None,
+        }
     }
 
     /// How the release leaves the lock in Redis; `None` if it frees the lock.

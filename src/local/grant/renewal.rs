@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Grant, GrantState, Hold, Usage};
+use super::{Grant, GrantState, Hold, KeptInRedis, Usage};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -138,8 +138,8 @@ impl Grant {
     pub(crate) fn end_call(&self) -> Call {
         let (key, kind) = (&self.key, self.kind);
         match self.kept_in_redis() {
-            Some((millis, owner)) if owner.has_older_names() => kind.adopt(key, &owner, millis),
-            Some((millis, name)) => kind.leave(key, self.owner(), millis, &name),
+            Some(KeptInRedis::ForToken(owner, terms)) => kind.adopt(key, &owner, terms.millis),
+            Some(KeptInRedis::For(millis, name)) => kind.leave(key, self.owner(), millis, &name),
             None => self.release_call(),
         }
     }

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Grant, GrantState, Hold, HoldState, Usage};
+use super::{Grant, GrantState, Hold, HoldState, KeptInRedis, Usage};
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::base::owner::{HolderId, Liveness};
+use crate::base::owner::{HolderId, Liveness, OwnerId};
 use crate::lease::{Renewals, Terms};
 use crate::local::lease_state::LeaseState;
 use crate::local::levels::Levels;
@@ -44,6 +44,16 @@ impl GrantState {
     /// owner id, or because Redis may still execute a query of one of them.
     fn may_have_more_holds(&self) -> bool {
         self.kept_in_redis.is_none() && !self.has_unclear_query
+    }
+
+    /// Makes the release leave the lock in Redis with the whole lease of these terms, for the client
+    /// that adopts it. `owner` is that of the grant.
+    pub(super) fn keep_for_token(&mut self, owner: &OwnerId, terms: Terms) {
+        let now = Moment::now();
+        let terms = terms.left_at(now);
+        self.lease_ends = self.lease_ends.max(now.after(terms.length()));
+        let kept = KeptInRedis::ForToken(owner.with_secret_name(), terms);
+        self.kept_in_redis = Some(Box::new(kept));
     }
 
     /// When the grant ends in this process: with the last of its holds.

@@ -12,6 +12,11 @@ fn adopt(queue: &Arc<LocalQueue>) -> Arc<Hold> {
     hold
 }
 
+fn give_away(queue: &LocalQueue, hold: &Arc<Hold>) -> Unlocked {
+    let linger = Duration::from_secs(60);
+    queue.unlock(hold, Unlocks::GivesAway(Hold::FIRST_LEVEL), linger)
+}
+
 fn release(queue: &LocalQueue, hold: &Arc<Hold>) {
     assert_eq!(queue.unlock_dropped(hold, NO_LINGER), Unlocked::Idle);
 }
@@ -84,14 +89,11 @@ fn a_hold_that_is_given_away_is_neither_handed_over_nor_idle() {
     let queue = queue();
     let owned = held(&queue, "k", GUARD, 0, 0);
     let waiting = wait(&queue, "k", 1);
-    let (owner, terms) = owned.give_away().expect("it is held");
-    assert_eq!(terms, renewed());
-    let linger = Duration::from_secs(60);
-    assert_eq!(unlock(&queue, &owned, linger), Unlocked::Last);
+    assert_eq!(give_away(&queue, &owned), Unlocked::Last);
     assert!(!waiting.is_woken());
-    let kept = owned.grant().kept_in_redis().expect("it is given away");
-    let both = format!("{} {}", owner.as_str(), owned.grant().owner().as_str());
-    assert_eq!(kept.1.as_str(), both);
+    let (owner, terms) = owned.grant().given_away().expect("it is held");
+    assert_eq!(terms, renewed());
+    assert_ne!(owner, *owned.grant().owner());
     queue.close(&owned, None);
     assert!(waiting.is_woken());
 }
@@ -100,9 +102,7 @@ fn a_hold_that_is_given_away_is_neither_handed_over_nor_idle() {
 fn a_lost_hold_is_not_given_away() {
     let queue = queue();
     let owned = held(&queue, "k", GUARD, 0, 0);
-    owned.give_away().expect("it is held");
     owned.lose(LostReason::Expired);
-    unlock(&queue, &owned, NO_LINGER);
-    assert!(owned.grant().kept_in_redis().is_none());
-    assert!(owned.give_away().is_none());
+    assert!(matches!(give_away(&queue, &owned), Unlocked::Lost { .. }));
+    assert!(owned.grant().given_away().is_none());
 }
