@@ -217,14 +217,24 @@ impl Terms {
         }
     }
 
-    /// What is left of these terms at `now`, for another level that begins later.
-    pub(crate) fn left_at(self, now: Moment) -> Self {
-        Self {
-            millis: self.millis_at(now).max(1),
-            renewals: match self.renewals {
-                Renewals::Until(end) => Renewals::For(end.since(now)),
-                renewals => renewals,
+    /// The terms of a hold that is given away at `now`. Its lease until it is adopted counts as a
+    /// renewal, all of it, because a token does not tell how long it is under way. So it is at most
+    /// half of the time that is left, and the adopted hold has the rest.
+    pub(crate) fn given_away_at(self, now: Moment) -> Self {
+        match self.renewals {
+            Renewals::Until(end) => {
+                let left = end.since(now);
+                let half = u64::try_from((left / 2).as_millis()).unwrap_or(u64::MAX);
+                let millis = self.millis.min(half).max(1);
+                let rest = left.saturating_sub(Duration::from_millis(millis));
+                let renewals = Renewals::For(rest);
+                Self { millis, renewals }
+            }
+            Renewals::Left(left) => Self {
+                renewals: Renewals::Left(left.saturating_sub(1)),
+                ..self
             },
+            _ => self,
         }
     }
 
@@ -314,6 +324,42 @@ mod tests {
         ] {
             let drift = drift(Duration::from_micros(lease));
             assert_eq!(drift, Duration::from_micros(expected), "of {lease} us");
+        }
+    }
+
+    /// Whether it is adopted at once, or when its lease ends.
+    #[test]
+    fn a_limit_holds_however_often_a_hold_is_given_away() {
+        let begin = Moment::now();
+        let end = begin.after(Duration::from_secs(100));
+        for leases_under_way in [0, 1] {
+            let mut now = begin;
+            let mut renewals = Renewals::Until(end);
+            for round in 0..12 {
+                let millis = 30_000;
+                let given = Terms { millis, renewals }.given_away_at(now);
+                let Renewals::For(left) = given.renewals else {
+                    panic!("{given:?}");
+                };
+                now = now.after(given.length() * leases_under_way);
+                assert!(
+                    now.after(left.max(given.length())) <= end,
+                    "{round}: {given:?}"
+                );
+                renewals = Renewals::Until(now.after(left));
+            }
+        }
+        for (left, expected) in [(2, 1), (1, 0), (0, 0)] {
+            let renewals = Renewals::Left(left);
+            let given = Terms {
+                millis: 9,
+                renewals,
+            }
+            .given_away_at(begin);
+            assert_eq!(
+                (given.millis, given.renewals),
+                (9, Renewals::Left(expected))
+            );
         }
     }
 

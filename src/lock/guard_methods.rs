@@ -181,8 +181,15 @@ macro_rules! token_methods {
             /// In Redis, the hold lasts for its whole lease from now on; a fixed lease begins
             /// again. Until it is adopted, no process renews it; it excludes other clients as
             /// before. It then has an owner id of this client that no hold had before. The token
-            /// has the name, the kind, the length of the lease, the number of renewals that are
-            /// left, and the fencing token.
+            /// has the name, the kind, the length of the lease, what is left of a limit of its
+            /// renewals, and the fencing token.
+            ///
+            /// Such a limit counts the lease until the hold is adopted, all of it, however soon
+            /// that is. It is one renewal of
+            /// [`renewed_at_most`](crate::Lease::renewed_at_most); if none is left, the adopted
+            /// hold is not renewed. It is time of [`held_at_most`](crate::Lease::held_at_most);
+            /// close to the limit, it is half of the time that is left, and so is the lease of the
+            /// adopted hold.
             ///
             /// The token consists of letters, digits and `.`, `-`, `_`. So it can stand in a URL,
             /// in JSON or in a message. It has about 100 bytes, and two more for each byte of the

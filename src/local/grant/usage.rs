@@ -46,11 +46,11 @@ impl GrantState {
         self.kept_in_redis.is_none() && !self.has_unclear_query
     }
 
-    /// Makes the release leave the lock in Redis with the whole lease of these terms, for the client
-    /// that adopts it. `owner` is that of the grant.
+    /// Makes the release leave the lock in Redis for a lease of these terms, for the client that
+    /// adopts it. `owner` is that of the grant.
     pub(super) fn keep_for_token(&mut self, owner: &OwnerId, terms: Terms) {
         let now = Moment::now();
-        let terms = terms.left_at(now);
+        let terms = terms.given_away_at(now);
         self.lease_ends = self.lease_ends.max(now.after(terms.length()));
         let kept = KeptInRedis::ForToken(owner.with_secret_name(), terms);
         self.kept_in_redis = Some(Box::new(kept));
