@@ -161,6 +161,9 @@ impl LockClient {
     /// were left, and the same [fencing token](OwnedGuard::fencing_token). It is like any other
     /// owned guard: it excludes the threads of this client, too. A token works once.
     ///
+    /// A longer time that [`extend`](OwnedGuard::extend) asked for before the give-away is
+    /// not shortened. If this process dies, the lock is free after that time.
+    ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
     /// # let server = redis_test::server::RedisServer::new();

@@ -191,6 +191,10 @@ macro_rules! token_methods {
             /// close to the limit, it is half of the time that is left, and so is the lease of the
             /// adopted hold.
             ///
+            /// If the token may arrive later, call [`extend`](Self::extend) before: the time that
+            /// this asks for stays in Redis, and neither this call nor the adopting one shortens
+            /// it. So it also counts if the process that adopts the hold dies.
+            ///
             /// The token consists of letters, digits and `.`, `-`, `_`. So it can stand in a URL,
             /// in JSON or in a message. It has about 100 bytes, and two more for each byte of the
             /// name. **It is a secret**: each program that has it can take the hold. See
