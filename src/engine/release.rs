@@ -234,6 +234,8 @@ impl ReleaseEnd {
             Err(error) => return Self::Unclear(error),
         };
         match reply.verdict {
+            // Other clients did not get the lock, so this client leaves it to none of them.
+            Verdict::Done { .. } if hold.grant().given_away().is_some() => Self::Released(None),
             Verdict::Done { .. } => {
                 let verdict = core.subscriber.without_own(hold.key(), reply.verdict);
                 Self::Released(Some(verdict))
