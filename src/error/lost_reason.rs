@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a held lock was lost.
+/// How a held lock was lost, or why a hold that was given away was not taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
@@ -23,7 +23,8 @@ pub enum LostReason {
     ShutDown,
     /// [`LockClient::adopt`](crate::LockClient::adopt) found that the lock or the permit is not
     /// held under this token any more: the token was used before, the lease has ended, or the lock
-    /// was released by [`force_unlock`](crate::LockClient::force_unlock).
+    /// was released by [`force_unlock`](crate::LockClient::force_unlock). This process held
+    /// nothing.
     TokenSpent,
 }
 

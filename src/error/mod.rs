@@ -86,12 +86,14 @@ pub enum Error {
         by_guard: bool,
     },
 
-    /// The calling thread held the lock and lost it. Stop the work that the lock protects, then
-    /// unlock it (or drop the guard). The thread cannot acquire the lock again before that.
-    #[error(
-        "{lock:?} was lost ({reason}); stop the work that it protects; the thread can acquire it \
-         again once it has released it"
-    )]
+    /// The lock was held and is lost. Stop the work that the lock protects, then unlock it (or drop
+    /// the guard). The thread that held it cannot acquire it again before that. An
+    /// [`OwnedGuard`](crate::OwnedGuard) or a [`PermitGuard`](crate::PermitGuard) belongs to no
+    /// thread: after its loss, each thread can acquire again at once.
+    ///
+    /// With [`LostReason::TokenSpent`], [`adopt`](crate::LockClient::adopt) took nothing over: do
+    /// not begin the work.
+    #[error("{}", text::lost(.lock, *.reason))]
     Lost {
         /// The name of the lock.
         lock: String,

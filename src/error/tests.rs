@@ -149,8 +149,22 @@ fn the_error_of_a_lost_lock_is_true_before_and_after_its_unlock() {
     };
     assert_eq!(
         lost.to_string(),
-        "\"a\" was lost (its key was deleted); stop the work that it protects; the thread can \
-         acquire it again once it has released it"
+        "\"a\" was lost (its key was deleted); stop the work that it protects; if a thread held \
+         it, and not an owned guard, that thread can acquire it again once it has released it"
+    );
+}
+
+/// Nothing was held, and no work has begun.
+#[test]
+fn the_error_of_a_spent_token_speaks_of_no_loss() {
+    let spent = Error::Lost {
+        lock: "a".into(),
+        reason: LostReason::TokenSpent,
+    };
+    assert_eq!(
+        spent.to_string(),
+        "\"a\" was not taken over (its token was used before, or its lease has ended); do not \
+         begin the work: another process may have done it, or do it now"
     );
 }
 

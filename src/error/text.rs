@@ -3,7 +3,7 @@
 //! An error that also calls of semaphores and latches return names the object by its quoted name
 //! alone, without its kind.
 
-use super::{SharedCause, TimeLimit};
+use super::{LostReason, SharedCause, TimeLimit};
 
 /// The beginning of the text of an error: the name, unless the call concerns none.
 pub(super) fn about(lock: &str) -> String {
@@ -29,6 +29,20 @@ pub(super) fn not_held(lock: &str, by_guard: bool) -> String {
         (lock, false) => format!(
             "lock {lock:?} is not held by this thread; only the thread that acquired it can use \
              or release it"
+        ),
+    }
+}
+
+/// The text of [`Error::Lost`](super::Error::Lost).
+pub(super) fn lost(lock: &str, reason: LostReason) -> String {
+    match reason {
+        LostReason::TokenSpent => format!(
+            "{lock:?} was not taken over ({reason}); do not begin the work: another process may \
+             have done it, or do it now"
+        ),
+        _ => format!(
+            "{lock:?} was lost ({reason}); stop the work that it protects; if a thread held it, \
+             and not an owned guard, that thread can acquire it again once it has released it"
         ),
     }
 }
