@@ -63,7 +63,9 @@ impl LockClient {
     ///
     /// | what this process has through this client | what becomes of it |
     /// |---|---|
-    /// | a lock or a permit that a thread holds | lost ([`LostReason::ShutDown`]), and released |
+    /// | a lock that a thread or a guard holds | lost ([`LostReason::ShutDown`]), and released |
+    /// | a leased permit | lost, and released |
+    /// | what a guard [has given away](crate::OwnedGuard::into_token) | stays for its token (2) |
     /// | its guard | [`check`](crate::LockGuard::check) fails; dropping it only logs the loss |
     /// | a lock that lingers | released |
     /// | a thread that waits, also on a condition | gets [`Error::ShutDown`] |
@@ -78,6 +80,8 @@ impl LockClient {
     ///    [`add_permits`](crate::Semaphore::add_permits) and
     ///    [`CountDownLatch::count_down`](crate::CountDownLatch::count_down) still ask Redis, but
     ///    are not repeated in the background.
+    /// 2. Until it is adopted by another client, or its lease ends. An `into_token` that runs
+    ///    returns the token, or [`Error::Lost`] if the hold was released.
     ///
     /// **The work of a thread that holds a lock does not end**: the thread notices the loss like
     /// any other, by [`check`](crate::LockGuard::check) or [`lost`](crate::LockGuard::lost), and
@@ -85,12 +89,12 @@ impl LockClient {
     /// possible.
     ///
     /// `Ok` means that no call can acquire anything, and that this client has nothing in Redis any
-    /// more, with three exceptions: permits of a semaphore; a lock that was lost before the
-    /// shutdown without a change in Redis (by the limit of its renewals, or with a majority), which
-    /// stays until its thread unlocks it or its lease ends; and a lock that has to stay for a time
-    /// that [`unlock_after`](crate::LockGuard::unlock_after) was called with. The thread that logs,
-    /// that of a credentials provider, and open connections, end with the last handle. A further
-    /// call, also at the same time, waits for what is left.
+    /// more, with four exceptions: permits of a semaphore; what was given away; a lock that was
+    /// lost before the shutdown without a change in Redis (by the limit of its renewals, or with a
+    /// majority), which stays until its thread unlocks it or its lease ends; and a lock that has to
+    /// stay for a time that [`unlock_after`](crate::LockGuard::unlock_after) was called with. The
+    /// thread that logs, that of a credentials provider, and open connections, end with the last
+    /// handle. A further call, also at the same time, waits for what is left.
     ///
     /// Do not call this from a log subscriber or a metrics recorder. If a call of the client has
     /// called it, the shutdown waits for that call until `timeout`.
