@@ -169,7 +169,7 @@ impl Floors<'_> {
         let mut calls = self
             .calls()
             .call(script!("permit_acquire"), &keys, &[PERMIT, &self.lease])
-            .call(script!("permit_release"), &keys, &[PERMIT, channel]);
+            .call(script!("permit_release"), &keys, &[PERMIT, channel, "1"]);
         calls.prepare(redis::cmd("SET").arg(keys[0]).arg(4));
         calls
     }

@@ -14,8 +14,9 @@
 -- ARGV[#ARGV]   the command that publishes: publish or spublish
 -- reply         executed: { replies, ... } with the index and the text of each error after the
 --               replies, where the reply is nil. A failed command does not end the others
--- reply         nothing executed: i: lock i has no owner; -i: another owner holds it, or the lease
---               of this one is over; nil: this query or a later one was executed before
+-- reply         nothing executed: i: lock i has no owner, or a permit is not leased; -i: another
+--               owner holds it, or the lease of this one is over; nil: this query or a later one
+--               was executed before
 
 -- require "hold_left"
 -- require "wrong_type"
@@ -47,11 +48,12 @@ end
 local locks, kept = tonumber(ARGV[1]), ARGV[2]
 for i = 1, locks do
     local lock, owner, number = KEYS[2 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]
-    local held = is_held(lock, owner, ARGV[3 * i + 2] == '1')
+    local is_permit = ARGV[3 * i + 2] == '1'
+    local held = is_held(lock, owner, is_permit)
     if type(held) == 'table' then
         return held
     elseif not held then
-        return redis.call('exists', lock) == 1 and -i or i
+        return (is_permit or redis.call('exists', lock) == 0) and i or -i
     end
     local last = redis.pcall('get', KEYS[2 * i])
     if type(last) == 'table' then

@@ -145,7 +145,7 @@ impl OwnerId {
         })
     }
 
-    /// The number of permits.
+    /// The number of permits; at most 1 for the owner of a lock, whose names are short.
     pub(crate) fn permits(&self) -> usize {
         self.0.split(' ').next().unwrap_or_default().len() / PERMIT_ID
     }

@@ -130,6 +130,10 @@ impl<'a> Release<'a> {
                         (Err(error), Report::Ended("unconfirmed"))
                     }
                     ReleaseEnd::Gone(reason) => {
+                        // One permit is lost, and the script has given none of them away.
+                        if hold.grant().is_given_away() && hold.grant().owner().permits() > 1 {
+                            release_later(core, hold);
+                        }
                         let lost = hold.lose_on_release(reason);
                         let report = lost.map_or(Report::Nothing, Report::Lost);
                         (Err(hold.loss_error(reason)), report)
@@ -178,10 +182,12 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
         Unlocked::Last => true,
         // Redis may still have the lock: otherwise other clients would wait.
         Unlocked::Lost { reason, last: true } => {
-            hold.has_ended_with_majority()
-                || matches!(reason, LostReason::Expired | LostReason::RenewalLimit)
-                    // Other threads may still use it.
-                    && hold.grant().has_ended()
+            let grant = hold.grant();
+            let may_be_left = matches!(reason, LostReason::Expired | LostReason::RenewalLimit)
+                // The loss of one permit ends the grant of all.
+                || grant.owner().permits() > 1;
+            // Other threads may still use it.
+            hold.has_ended_with_majority() || may_be_left && grant.has_ended()
         }
         _ => false,
     }

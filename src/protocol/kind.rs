@@ -97,10 +97,11 @@ impl Kind {
 
     /// Releases a lock, and publishes that. `owner` may have several names.
     pub(crate) fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
-        (self.keys)(Call::new(self.to_release), key)
+        let call = (self.keys)(Call::new(self.to_release), key)
             .arg((self.written)(owner))
             .arg(&*(self.channel)(key))
-            .releasing()
+            .releasing();
+        self.permits(call, owner)
     }
 
     /// Releases a lock of `owner`, but leaves it held by `name` for `millis` milliseconds.
@@ -145,6 +146,11 @@ impl Kind {
     pub(crate) fn adopt(&self, key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
         let call = self.owners(Call::new(self.to_adopt), key);
         let call = call.arg((self.written)(owner)).arg(millis.to_string());
+        self.permits(call, owner)
+    }
+
+    /// Adds the number of permits to a call about permits.
+    fn permits(&self, call: Call, owner: &OwnerId) -> Call {
         match self.family {
             Family::Semaphore => call.arg(owner.permits().to_string()),
             _ => call,

@@ -1,5 +1,7 @@
 //! Several permits that one call acquires, and permits that are released by their ids.
 
+use leasehold::Result;
+
 use super::view::View;
 use super::{counts, now, semaphore};
 use crate::support::prelude::*;
@@ -106,8 +108,62 @@ fn permits_of_a_guard_are_renewed_and_lost_together() {
     let reason = guard.lost().recv_timeout(SOON.get());
     assert_eq!(reason, Ok(LostReason::Deleted));
     assert_eq!(counts(&semaphore), (1, 3));
-    drop(guard);
-    eventually("the others are available", || counts(&semaphore) == (3, 3));
+}
+
+/// Ends a guard. Returns the result, if there is one.
+type End = fn(PermitGuard) -> Option<Result<()>>;
+
+/// However the guard ends, and whether its loss is known before.
+#[test]
+fn the_other_permits_of_a_lost_guard_are_available_when_it_ends() {
+    let server = Server::start();
+    let is_lost = |result: Result<()>| assert_error!(result, Lost);
+    let ends: [End; 3] = [
+        |guard| Some(guard.release()),
+        |guard| Some(guard.into_token().map(drop)),
+        |guard| {
+            drop(guard);
+            None
+        },
+    ];
+    for (end, is_noticed) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
+        let name = unique("partly lost");
+        let semaphore = semaphore(&server, &name, 3);
+        let guard = semaphore.acquire_many(3, long()).unwrap();
+        View::of(&server, &name).release_as_java(guard.ids().last().unwrap());
+        if is_noticed {
+            assert_eq!(
+                guard.lost().recv_timeout(SOON.get()),
+                Ok(LostReason::Deleted)
+            );
+        }
+        end(guard).map(is_lost);
+        eventually("the others are available", || counts(&semaphore) == (3, 3));
+    }
+}
+
+/// As a renewal does, also if the semaphore has other leased permits.
+#[test]
+fn a_query_says_that_a_permit_was_released() {
+    let server = Server::start();
+    let name = unique("queried");
+    let semaphore = semaphore(&server, &name, 3);
+    let other = semaphore.acquire().unwrap();
+    let guard = semaphore.acquire_many(2, long()).unwrap();
+    View::of(&server, &name).release_as_java(guard.id());
+    let query = redis::pipe().set(unique("key"), 1).ignore().to_owned();
+    let result = guard.query::<()>(&query);
+    let is_deleted = |error: &Error| {
+        matches!(
+            error,
+            Error::Lost {
+                reason: LostReason::Deleted,
+                ..
+            }
+        )
+    };
+    assert!(result.as_ref().is_err_and(is_deleted), "{result:?}");
+    other.query::<()>(&query).unwrap();
 }
 
 #[test]
