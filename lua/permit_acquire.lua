@@ -63,6 +63,7 @@ for at = 1, #ARGV[1], size do
                 redis.call('zrem', leases, string.sub(earlier, from, from + 15))
             end
         end
+        keep_for(key, leases, kept)
         return nil
     end
 end

@@ -1,10 +1,12 @@
 //! Semaphores whose number of permits is set by each acquire.
 
+use parking_lot::Mutex;
+
 use super::view::View;
 use super::{counts, now};
 use crate::support::prelude::*;
 
-/// The time after which a semaphore expires that nobody uses.
+/// The time after which a semaphore expires that is not used.
 const HOUR: i64 = 3_600_000;
 
 /// The times to live of the number and of the leases, in milliseconds.
@@ -133,4 +135,42 @@ fn a_semaphore_that_a_refused_request_has_set_expires() {
         .unwrap();
     assert!(too_many.is_none() && counts(&semaphore) == (2, 2));
     assert!(lives(&mut View::of(&server, &name), &name)[0] > 0);
+}
+
+/// The lease of a later copy of the request ends later.
+#[test]
+fn a_semaphore_does_not_expire_before_the_lease_of_a_permit_that_a_copy_takes_over() {
+    let proxied = ProxiedServer::new();
+    let name = unique("taken over");
+    let rival = proxied.rival().leased_semaphore(&name);
+    drop(now(&rival.with_permits(1).unwrap()).unwrap());
+    let copies = AtomicUsize::new(0);
+    let view = Mutex::new(View::of(&proxied.server, &name));
+    proxied.proxy.on_request(move |request| {
+        if !request.runs("permit_acquire") {
+            return Fault::Pass;
+        }
+        if copies.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Fault::SwallowReply;
+        }
+        // As if it arrived nearly one lease later.
+        let mut view = view.lock();
+        for key in [name.clone(), view.leases_key()] {
+            view.ask::<()>(
+                redis::cmd("PEXPIRE")
+                    .arg(key)
+                    .arg(SOON.get().as_millis() as u64),
+            );
+        }
+        Fault::Pass
+    });
+    let client = proxied.builder(SLIP.get()).build().unwrap();
+    let two_hours = Lease::fixed(Duration::from_secs(7_200));
+    let guard = client
+        .leased_semaphore(rival.name())
+        .acquire_with(two_hours)
+        .unwrap();
+    let lives = lives(&mut View::of(&proxied.server, rival.name()), rival.name());
+    assert!(lives.into_iter().all(|life| life > HOUR), "{lives:?}");
+    guard.release().unwrap();
 }
