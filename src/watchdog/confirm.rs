@@ -7,6 +7,7 @@
 //! locks that have been unconfirmed for the longest time. So the more locks there are, the more
 //! rarely each is confirmed, and at the latest by its renewal, or after two thirds of its lease.
 
+use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ impl WatchdogThread {
                     let of_server = by_server.entry(server).or_default();
                     of_server.push(RenewalRequest {
                         id,
+                        permits: target.permits(),
                         target,
                         renewal,
                     });
@@ -87,9 +89,13 @@ impl WatchdogThread {
     }
 
     /// Whether this renewal can be in a script call with these others.
-    pub(super) fn fits_into(&self, call: &[RenewalRequest], one: &RenewalRequest) -> bool {
-        call.first().is_none_or(|first| {
-            call.len() < BATCH
+    pub(super) fn fits_into<T>(&self, call: &[T], one: &RenewalRequest) -> bool
+    where
+        T: Borrow<RenewalRequest>,
+    {
+        let all = call.iter().map(Borrow::borrow);
+        all.clone().next().is_none_or(|first: &RenewalRequest| {
+            all.map(|other| other.permits).sum::<usize>() + one.permits <= BATCH
                 && first.renewal.call.is_like(&one.renewal.call)
                 && self.slot_of(first) == self.slot_of(one)
         })

@@ -45,6 +45,10 @@ pub(crate) trait Renew: Skip + Send + Sync + fmt::Debug {
     fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
         None
     }
+    /// The number of permits of a grant; 1 for a lock.
+    fn permits(&self) -> usize {
+        1
+    }
     /// The lock in Redis.
     fn key(&self) -> &LockKey;
     /// Until when Redis may keep the lock.

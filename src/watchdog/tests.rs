@@ -168,6 +168,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
             id: ID,
             target,
             renewal: renewal(),
+            permits: 1,
         };
         pass(&thread, &[&request]);
         let registry = &mut shared.state.lock().registry;
@@ -255,8 +256,9 @@ fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
         id: ID,
         target: Arc::new(held_as(name)),
         renewal: renewal_of(name, kind),
+        permits: 1,
     };
-    let mut call = vec![request("{slot}:1", &PLAIN)];
+    let call = [request("{slot}:1", &PLAIN)];
     let others: [(&str, &Kind, bool); 3] = [
         ("{slot}:2", &PLAIN, true),
         ("{slot}:2", &PERMITS, false),
@@ -265,13 +267,16 @@ fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
     for (name, kind, fits) in others {
         let other = request(name, kind);
         assert_eq!(thread.fits_into(&call, &other), fits, "{name}");
-        assert!(thread.fits_into(&[], &other));
+        assert!(thread.fits_into::<thread::RenewalRequest>(&[], &other));
     }
-    call.resize(thread::BATCH, call[0].clone());
-    assert!(
-        !thread.fits_into(&call, &request("{slot}:2", &PLAIN)),
-        "full"
-    );
+    let permits = |permits| thread::RenewalRequest {
+        permits,
+        ..request("{slot}:1", &PERMITS)
+    };
+    for (each, other, fits) in [(100, 50, true), (100, 51, false), (1_000, 1, false)] {
+        let both = [permits(each), permits(each)];
+        assert_eq!(thread.fits_into(&both, &permits(other)), fits, "{each}");
+    }
 }
 
 /// A grant that is released before that costs the watchdog no schedule.
@@ -376,6 +381,7 @@ fn a_panic_of_one_target_does_not_affect_the_others() {
         id,
         target,
         renewal: renewal(),
+        permits: 1,
     };
     let requests: Vec<_> = all.into_iter().map(request).collect();
     let requests: Vec<_> = requests.iter().collect();

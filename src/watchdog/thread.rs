@@ -22,8 +22,8 @@ use crate::transport::links::Purpose;
 use crate::transport::permission::missing_permission;
 use crate::transport::retry_action::RetryAction;
 
-/// The most locks in one script call: enough to make few calls, and few enough that no call blocks
-/// Redis for long.
+/// The most locks in one script call, or permits of several grants: enough to make few calls, and
+/// few enough that no call blocks Redis for long.
 pub(super) const BATCH: usize = 250;
 
 /// The most orphans that are released in one pass while there may be renewals.
@@ -50,6 +50,8 @@ pub(super) struct RenewalRequest {
     pub(super) id: TargetId,
     pub(super) target: Arc<dyn Renew>,
     pub(super) renewal: Renewal,
+    /// The number of permits of the target; 1 for a lock.
+    pub(super) permits: usize,
 }
 
 /// What one pass of the loop has to do.
@@ -191,6 +193,7 @@ impl WatchdogThread {
                     id: *id,
                     target: Arc::clone(target),
                     renewal,
+                    permits: target.permits(),
                 }),
                 Some(Step::Release(call)) => self.release(*id, target, call),
                 Some(Step::Wait) => self.shared.reschedule(*id),
@@ -218,9 +221,13 @@ impl WatchdogThread {
         let place = |one: &&RenewalRequest| (self.slot_of(one), one.renewal.call.order());
         let mut sorted: Vec<&RenewalRequest> = renewals.iter().collect();
         sorted.sort_by_key(place);
-        let alike = sorted.chunk_by(|one, other| place(one) == place(other));
-        let batches = alike.flat_map(|alike| alike.chunks(BATCH));
-        let batches: Vec<Vec<&RenewalRequest>> = batches.map(<[_]>::to_vec).collect();
+        let mut batches: Vec<Vec<&RenewalRequest>> = Vec::new();
+        for one in sorted {
+            match batches.last_mut() {
+                Some(batch) if self.fits_into(batch, one) => batch.push(one),
+                _ => batches.push(vec![one]),
+            }
+        }
         let failed = self.renew_batches(&batches, until);
         let is_for_one =
             |(error, batch): &(_, Vec<&RenewalRequest>)| batch.len() > 1 && is_for_one_lock(error);
@@ -303,6 +310,7 @@ impl WatchdogThread {
                 id,
                 target,
                 renewal,
+                ..
             } = one;
             match verdict {
                 Verdict::Lost(reason) => self.lose(*id, target, *reason),

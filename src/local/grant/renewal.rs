@@ -225,6 +225,10 @@ impl Renew for Grant {
         })
     }
 
+    fn permits(&self) -> usize {
+        self.owner().permits()
+    }
+
     fn key(&self) -> &LockKey {
         self.key()
     }
