@@ -117,14 +117,12 @@ impl Levels {
         self.longest_renewed() == 0
     }
 
-    /// The lease of a renewal at `now`, in milliseconds: the longest that a level may have. `None`
-    /// if no level may be renewed any more.
+    /// The lease of a renewal at `now`, in milliseconds: the longest of the levels that may be
+    /// renewed. `None` if there is no such level any more.
     pub(super) fn renewal_at(&self, now: Moment) -> Option<u64> {
         let levels = self.held.iter().map(|level| level.terms);
-        if levels.clone().all(|terms| terms.is_used_up(now)) {
-            return None;
-        }
-        levels.map(|terms| terms.millis_at(now)).max()
+        let renewed = levels.filter(|terms| !terms.is_used_up(now));
+        renewed.map(|terms| terms.millis_at(now)).max()
     }
 
     /// Makes all leases fixed, because their thread has ended. False if that was done before.
@@ -260,6 +258,17 @@ mod tests {
             renewals(&levels)[2..],
             [Some(999), Some(800), Some(800), Some(800)]
         );
+    }
+
+    #[test]
+    fn a_fixed_level_makes_no_renewal_longer() {
+        let after = |millis| NOW.after(Duration::from_millis(millis));
+        let limited = terms(1000, Renewals::For(Duration::from_millis(3000)));
+        let mut levels = Levels::new(limited, NOW);
+        levels.push(terms(2000, Renewals::None), NOW);
+        levels.push(terms(2000, Renewals::Left(0)), NOW);
+        let renewals = [0, 2400, 2600].map(|at| levels.renewal_at(after(at)));
+        assert_eq!(renewals, [Some(1000), Some(600), None]);
     }
 
     #[test]
