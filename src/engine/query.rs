@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::protocol::{Command, decoded, key_positions, keys_at, name};
 use crate::script::Call;
 
+/// In the error reply of COMMAND GETKEYS about a command without keys.
+const NO_KEYS: &str = "no key arguments";
+
 /// In a cluster, the keys of these commands, which must be in the slot of the lock. A server is
 /// asked once where the keys of a command are, and each time if that depends on its arguments.
 ///
@@ -43,7 +46,13 @@ pub(crate) fn keys_of(
         match positions {
             Some(positions) => keys.extend(keys_at(command, positions).map(<[u8]>::to_vec)),
             None => {
-                let asked = ask(redis::cmd("COMMAND").arg("GETKEYS").arg(command))?;
+                let asked = ask(redis::cmd("COMMAND").arg("GETKEYS").arg(command));
+                let asked = match asked {
+                    Err(Error::Redis { cause, .. }) if cause.to_string().contains(NO_KEYS) => {
+                        Vec::new()
+                    }
+                    asked => asked?,
+                };
                 keys.extend(asked.iter().filter_map(|key| decoded::<Vec<u8>>(key).ok()));
             }
         }

@@ -92,6 +92,19 @@ fn a_server_is_asked_once_where_the_keys_of_a_command_are() {
     assert_eq!((asked(&varied), asked(&varied)), (2, 1));
 }
 
+/// A server is asked for the keys of commands that have subcommands.
+#[test]
+fn a_command_without_keys_is_executed() {
+    let cluster = ClusterDeployment::shared();
+    let name = unique("query");
+    let guard = client(&cluster).reentrant_lock(&name).acquire().unwrap();
+    let mut all = pipeline(&[&["SET", &format!("{{{name}}}:own"), "1"]]);
+    all.cmd("PUBSUB").arg("NUMSUB").arg(&name);
+    all.cmd("COMMAND").arg("COUNT");
+    let (listeners, commands): ((String, u64), u64) = guard.query(&all).unwrap();
+    assert_eq!((listeners, commands > 100), ((name, 0), true));
+}
+
 #[test]
 fn several_names_need_one_slot() {
     let cluster = ClusterDeployment::shared();
