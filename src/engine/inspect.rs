@@ -37,7 +37,7 @@ impl SingleLock {
         request(&self.core, &self.key, call, permits_changed)
     }
 
-    /// Releases the permit with this id, whoever has it. False if no permit has it.
+    /// Releases the permit with this id, also of another process. False if no permit has it.
     pub(crate) fn release_permit(&self, id: &OwnerId) -> Result<bool> {
         let call = self.kind.release(&self.key, id);
         let verdict = request(&self.core, &self.key, call, verdict)?;

@@ -121,8 +121,9 @@ impl LeasedSemaphore {
     ///   the same time with different limits, would change the number with each acquire. A lowered
     ///   limit is in force when the semaphore has expired, or after
     ///   [`set_permits`](Self::set_permits), if no handle has the old limit any more.
-    /// * A semaphore that such an acquire has created expires when nobody has acquired a permit for
-    ///   an hour and none is leased. The next acquire creates it again. A semaphore that was
+    /// * A semaphore that such an acquire has created expires when no permit is leased, and no such
+    ///   handle has acquired one for an hour. Acquires by other handles only keep it until the end
+    ///   of their leases. The next acquire by such a handle creates it again. A semaphore that was
     ///   created otherwise does not expire.
     ///
     /// After [a loss of the leases](Self#lost-leases), the next acquire adds the lost permits.
@@ -237,8 +238,8 @@ impl LeasedSemaphore {
         Ok(held.map(|held| PermitGuard::of(self.0.shared_name(), held)))
     }
 
-    /// Releases the permit with this [id](PermitGuard::id), whoever has it: as Redisson's
-    /// `tryRelease`. Returns false if no permit has it. Its guard, in any process, is lost, and
+    /// Releases the permit with this [id](PermitGuard::id), in whichever process its guard is: as
+    /// Redisson's `tryRelease`. Returns false if no permit has this id. The guard is lost, and
     /// notices that within about a second: see [`PermitGuard::check`]. To release a permit of a
     /// guard of this process, call [`PermitGuard::release`].
     ///
@@ -248,9 +249,9 @@ impl LeasedSemaphore {
     /// # Errors
     ///
     /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and
-    /// [`Error::InvalidArgument`]
-    /// if `id` is not 32 hexadecimal characters. After [`Error::Unavailable`] the permit may have
-    /// been released, or may be a little later: call this again.
+    /// [`Error::InvalidArgument`] if `id` is not 32 hexadecimal characters. After
+    /// [`Error::Unavailable`] the permit may have been released, or may be a little later: call
+    /// this again.
     pub fn release(&self, id: &str) -> Result<bool> {
         let rule = "the id of a permit must be 32 hexadecimal characters";
         let error = || Error::argument("id", format_args!("{id:?}"), rule).concerning(self.name());
@@ -298,11 +299,10 @@ impl LeasedSemaphore {
     /// # Errors
     ///
     /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and
-    /// [`Error::InvalidArgument`]
-    /// for a number outside its bounds. The request is never
-    /// sent again after a copy that Redis may have executed, because a second copy would change the
-    /// number again. So [`Error::Unavailable`] means that it is unknown whether the number has
-    /// changed: compare [`permits`](Self::permits).
+    /// [`Error::InvalidArgument`] for a number outside its bounds. The request is never sent again
+    /// after a copy that Redis may have executed, because a second copy would change the number
+    /// again. So [`Error::Unavailable`] means that it is unknown whether the number has changed:
+    /// compare [`permits`](Self::permits).
     pub fn add_permits(&self, permits: i64) -> Result<()> {
         let rule = "at most 2^31 - 1 permits can be added or taken away";
         let error = |_| Error::argument("permits", permits, rule).concerning(self.name());

@@ -16,8 +16,9 @@ use crate::error::{LostReason, Result};
 /// A permit of a [`LeasedSemaphore`](crate::LeasedSemaphore), or several that
 /// [one call acquired](crate::LeasedSemaphore::acquire_many). Dropping the guard releases them.
 ///
-/// What is said of the permit is true of all permits of the guard: they have one lease, and as soon
-/// as one of them is lost, the guard is. The others are then available when the guard is dropped.
+/// Several permits of a guard have one lease, and are extended, released and given away together.
+/// As soon as one of them is lost, the guard is lost. The others are available when the guard is
+/// dropped.
 ///
 /// A permit belongs to its guard and to no thread: the guard can be sent to another thread, and
 /// several threads can use it.

@@ -38,9 +38,8 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_with`](Self::acquire_with), and
-    /// [`Error::InvalidArgument`] for a number outside
-    /// its bounds.
+    /// Those of [`acquire_with`](Self::acquire_with), and [`Error::InvalidArgument`] for a number
+    /// outside its bounds.
     pub fn acquire_many(&self, permits: u32, lease: Lease) -> Result<PermitGuard> {
         self.many(permits)?.acquire_with(lease)
     }
@@ -53,9 +52,8 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     ///
-    /// Those of [`try_acquire`](Self::try_acquire), and
-    /// [`Error::InvalidArgument`] for a number outside its
-    /// bounds.
+    /// Those of [`try_acquire`](Self::try_acquire), and [`Error::InvalidArgument`] for a number
+    /// outside its bounds.
     #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire_many(
         &self,
