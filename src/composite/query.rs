@@ -8,7 +8,6 @@ use super::grouped::group;
 use super::held::Held;
 use super::needed::Needed;
 use crate::base::call_budget::CallBudget;
-use crate::core::Core;
 use crate::engine::{HeldLock, keys_of};
 use crate::error::{Cause, Error, Result, SharedCause};
 use crate::local::{Grant, Query};
@@ -80,14 +79,11 @@ impl Held {
 
     /// The error of a query that was executed, or may be.
     pub(crate) fn query_error(&self, cause: SharedCause, executed: bool) -> Error {
-        let first = self
-            .levels()
-            .first()
-            .map(|first| (&first.core, first.hold.key()));
-        let node = |(core, key): (&Arc<Core>, _)| core.node(key).as_ref().into();
+        let first = &self.levels()[0];
+        let key = first.hold.key();
         Error::Query {
-            lock: first.map_or("", |(_, key)| key.name()).into(),
-            node: first.map_or_else(String::new, node),
+            lock: key.name().into(),
+            node: first.core.node(key).as_ref().into(),
             cause,
             executed,
         }

@@ -29,16 +29,13 @@ pub(crate) struct Queried<'a> {
 impl Queried<'_> {
     /// The key of the number of the last query. Locks with several owners have one for each.
     fn number_key(self) -> String {
-        let is_permit = self.kind.family == Family::Semaphore;
-        let has_several = self.kind.is_shared || is_permit;
-        let owner = if has_several {
+        let owner = match self.kind.family {
             // The first id of several permits is enough: no id is used again.
-            let first_id = || self.owner.permit_ids().next();
-            let id = is_permit.then(first_id).flatten();
-            id.unwrap_or_else(|| self.owner.as_str())
-        } else {
-            "query"
+            Family::Semaphore => self.owner.permit_ids().next(),
+            _ if self.kind.is_shared => Some(self.owner.as_str()),
+            _ => None,
         };
+        let owner = owner.unwrap_or("query");
         self.key.suffixed(&format!("leasehold:{owner}"))
     }
 }
