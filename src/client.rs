@@ -82,7 +82,7 @@ impl LockClient {
     /// Makes a builder for a client of one server, from a URL or from settings of the `redis`
     /// crate. [`connect`](Self::connect) describes the URL.
     ///
-    /// A program that has a [`redis::ConnectionInfo`] or a [`redis::Client`] of version 1 of that
+    /// A program that has a `redis::ConnectionInfo` or a `redis::Client` of version 1 of that
     /// crate passes it or a reference to it. The address, TLS, the user, the password and the
     /// database are reused, but no connection. What this client cannot do is an error of
     /// [`build`](LockClientBuilder::build): TLS with `insecure` or with certificates, keepalive and
@@ -100,7 +100,7 @@ impl LockClient {
     ///     .build()?;
     ///
     /// // The server of a client for other data.
-    /// # use leasehold::admin::redis;
+    /// # use leasehold::redis;
     /// let cache = redis::Client::open("redis://:secret@127.0.0.1:6379/2").expect("a valid URL");
     /// let client = LockClient::builder(&cache).build()?;
     /// # Ok(())

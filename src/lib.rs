@@ -277,6 +277,8 @@ pub use locked::LockedCall as __LockedCall;
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 pub use protocol::LockStatus;
+/// The crate of the commands and replies of a [`query`](LockGuard::query).
+pub use redis;
 pub use transport::credentials::Credentials;
 
 /// For tests of programs that use this crate: locks without Redis, and a proxy with faults.

@@ -12,8 +12,8 @@ use super::process::Process;
 /// The channel that [`LockGuard::lost`](crate::LockGuard::lost) and
 /// [`LockClient::events`](crate::LockClient::events) return.
 ///
-/// It dereferences to a [`crossbeam_channel::Receiver`], so it has its methods, and can be used in
-/// [`select!`](crossbeam_channel::select). It can be sent to other threads.
+/// It dereferences to a `crossbeam_channel::Receiver`, so it has its methods, and can be used in
+/// `crossbeam_channel::select!`. It can be sent to other threads.
 ///
 /// **A clone is a channel of its own**, which also gets each message from its start on. If the lock
 /// was lost before, that is its first message. A clone of the `Receiver` alone shares the messages,

@@ -40,7 +40,7 @@ pub(crate) type SharedCause = Arc<dyn std::error::Error + Send + Sync>;
 ///
 /// The text of an error contains the text of its cause. So
 /// [`source`](std::error::Error::source) does not return the cause again; programs read it from the
-/// field `cause`, and downcast it to [`admin::redis::RedisError`](crate::admin::redis::RedisError)
+/// field `cause`, and downcast it to `leasehold::redis::RedisError`
 /// or [`admin::LookUpFailed`](crate::admin::LookUpFailed); other causes are texts. `Debug` writes
 /// the same text as `Display`, because it is what a user sees of a `main` that returns a `Result`.
 /// Clones share the cause.

@@ -111,33 +111,42 @@ macro_rules! guard_methods {
             }
 
             /// Executes these commands in Redis if, and only if, this guard still has its hold, and
-            /// returns their replies as [`Pipeline::query`](crate::admin::redis::Pipeline::query)
-            /// does. One script checks the hold and executes them, so a write by `query` is never
-            /// late, whatever was paused before: if Redis keeps the keys
-            /// ([limits](crate#limits)), no other holder has had the lock meanwhile.
+            /// returns their replies as [`Pipeline::query`][redis-query] does. One script checks
+            /// the hold and executes them, so a write by `query` is never late, whatever was paused
+            /// before: if Redis keeps the keys ([limits](crate#limits)), no other holder has had
+            /// the lock meanwhile.
             ///
-            /// * No other command is executed between them. A command that fails does not end or
-            ///   undo the others, as with EXEC; `atomic` changes nothing.
-            /// * They are sent once, and have one command timeout. They are never repeated without
-            ///   a clear reply. If it is not known whether they were executed, they may still be
-            ///   until the lock is released, but not after a later query of this hold. Threads that
-            ///   share the hold of a read lock release it together. * At most 256 commands, and 8
-            ///   MB. Commands that scripts may not call, that wait
-            ///   (`BLPOP`), that call scripts (`EVAL`) or that change the connection (`SELECT`) are
-            ///   refused. While they run, Redis serves no other client, as with every script.
-            /// * In a cluster, all keys must be in the slot of the lock, as `{order:42}:state` is
-            ///   in that of the lock `order:42`.
-            /// * A guard of several locks needs names of one client, and in a cluster of one slot.
-            ///   A [`RedLock`](crate::RedLock) has no query.
-            /// * Lua changes some replies: of an integer above 2^53 only the first digits are
-            ///   exact.
+            /// The pipeline is one of the crate `redis`, version 1, which is re-exported as
+            /// `leasehold::redis`. `T` is a tuple or a `Vec`, also for one reply, such as `(u64,)`,
+            /// and `()` for none.
+            ///
+            /// * **Keys:** each key is sent as it is written, without the client's namespace. In a
+            ///   cluster, it must be in the slot of the lock's key, which has the namespace:
+            ///   `{order:42}:state` for the lock `order:42`, and `{shop:order:42}:state` with
+            ///   `namespace("shop")`.
+            /// * **Together:** no other command is executed between them. A command that fails does
+            ///   not end or undo the others, as with EXEC; `atomic` changes nothing.
+            /// * **Once:** they are sent once, have one command timeout, and are never repeated
+            ///   without a clear reply. If it is not known whether they were executed, they may
+            ///   still be until the hold ends in Redis, but not after a later query of this hold. A
+            ///   read lock that several threads of a client hold together ends in Redis when the
+            ///   last of them unlocks.
+            /// * **Limits:** at most 256 commands, and 8 MB. Commands that scripts may not call,
+            ///   that wait (`BLPOP`), that call scripts (`EVAL`) or that change the connection
+            ///   (`SELECT`) are refused. While they run, Redis serves no other client, as with
+            ///   every script. Lua changes some replies: of an integer above 2^53 only the first
+            ///   digits are exact.
+            /// * **Guards:** a guard of several locks needs names of one client, and in a cluster
+            ///   of one slot. A [`RedLock`](crate::RedLock) has no query.
+            /// * **Permissions:** the Redis user needs those of the commands that are sent, for
+            ///   example of INCRBY for `incr`. See
+            ///   [permissions](crate::guide::permissions#queries).
             ///
             /// ```
             /// # fn main() -> leasehold::Result<()> {
             /// # let server = redis_test::server::RedisServer::new();
             /// # let url = &format!("redis://{}", server.addr);
-            /// use leasehold::LockClient;
-            /// use leasehold::admin::redis;
+            /// use leasehold::{LockClient, redis};
             ///
             /// let client = LockClient::connect(url)?;
             /// let guard = client.reentrant_lock("order:42").acquire()?;
@@ -145,9 +154,14 @@ macro_rules! guard_methods {
             /// pipe.set("{order:42}:state", "paid").ignore().incr("{order:42}:version", 1);
             /// let (version,): (u64,) = guard.query(&pipe)?;
             /// assert_eq!(version, 1);
+            /// let (state,): (String,) = guard.query(redis::pipe().get("{order:42}:state"))?;
+            /// assert_eq!(state, "paid");
+            /// guard.query::<()>(redis::pipe().del("{order:42}:state").ignore())?;
             /// # Ok(())
             /// # }
             /// ```
+            ///
+            /// [redis-query]: https://docs.rs/redis/1/redis/struct.Pipeline.html#method.query
             ///
             /// # Errors
             ///

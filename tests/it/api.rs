@@ -56,6 +56,7 @@ const PUBLIC: &[&str] = &[
     "crossbeam_channel",
     "current_lock",
     "locked",
+    "redis",
     "set_default_client",
 ];
 
