@@ -38,6 +38,9 @@
 //! | [`lock`], [`try_lock(wait, lease)`] | as above | no guard: the caller must call [`unlock`] |
 //! | [`#[locked]`](macro@locked) on a function | as its argument `wait` says | its result |
 //!
+//! While Redis does not reply, a call can take longer than `wait`, by one command timeout and 250
+//! ms at most.
+//!
 //! **Keep the guard in a variable with a name.** rustc does not warn of these mistakes:
 //!
 //! | mistake | the lock | right |
@@ -138,11 +141,15 @@
 //! ```
 //!
 //! `check` fails if the lock is known to be lost, for example by its last renewal, or if the lease
-//! is over by the local clock. [`LockGuard::confirm`] asks Redis. [`LockGuard::lost`] is a channel
-//! for programs that wait for the loss instead, and [`LockClient::events`] is a channel that
-//! reports the losses of all locks. The thread still has to unlock a lost lock, which returns
-//! [`Error::Lost`], or drop its guard. Until then this thread cannot acquire the lock again; other
-//! threads can.
+//! is over by the local clock. A process can be paused after a `check`, too, and then write late:
+//! [`LockGuard::query`] writes to the Redis of the lock, and only while the lock is held; another
+//! store can compare [fencing tokens](guide::deployments#when-to-use-fencing-tokens).
+//!
+//! [`LockGuard::confirm`] asks Redis. [`LockGuard::lost`] is a channel for programs that wait for
+//! the loss instead, and [`LockClient::events`] is a channel that reports the losses of all locks.
+//! The thread still has to unlock a lost lock, which returns [`Error::Lost`], or drop its guard.
+//! Until then this thread cannot acquire the lock again; other threads can. A lost [`OwnedGuard`]
+//! keeps no thread from acquiring the lock again.
 //!
 //! A renewed lease of 3 s, recorded by the example `watchdog`. It is renewed when about a third of
 //! it is left. After the connection is cut, the holder is notified of the loss just before the key
@@ -177,7 +184,7 @@
 //!
 //! 1. [Promises and limits](#promises), below.
 //! 2. [Which lock do I want?](guide::which_lock): the kinds, side by side.
-//! 3. [Recipes](guide::recipes): leader election, once a period, retries, SIGTERM, tests.
+//! 3. [Recipes](guide::recipes): leader election, once a period, requests, workers, SIGTERM, tests.
 //! 4. [Callers on tokio](guide::tokio): `spawn_blocking`, permits, cancellation.
 //! 5. [Deployments](guide::deployments): what each can lose, and how to choose time limits.
 //! 6. [Settings](guide::settings): URLs, the builder, Cargo features.
@@ -297,7 +304,8 @@ pub mod testing {
     pub use leasehold_testing::{Fault, Gate, ProxiedRequest};
 }
 
-/// The pages of `docs/`, in the [order](crate#further-pages) in which they lead to each other.
+/// The pages of `docs/`. They lead to each other in [this order](crate#further-pages), after the
+/// [promises](crate#promises), which are on the first page.
 pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {
