@@ -206,8 +206,11 @@ impl LockClient {
     }
 
     /// Takes over the permit of a [`LeasedSemaphore`](crate::LeasedSemaphore) that a guard has
-    /// given away by [`PermitGuard::into_token`]. It gets a new [id](PermitGuard::id). Otherwise as
-    /// [`adopt`](Self::adopt).
+    /// given away by [`PermitGuard::into_token`]: of this client or another one, in this process or
+    /// another one. The client must use the same Redis, database and namespace.
+    ///
+    /// The permit gets a new [id](PermitGuard::id). The new guard has the whole lease, which counts
+    /// from before this request, and the renewals that were left. A token works once.
     ///
     /// # Errors
     ///

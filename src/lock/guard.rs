@@ -25,11 +25,14 @@ use crate::error::{LostReason, Result};
 /// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
 /// happen twice, or receive from [`lost`](Self::lost).
 ///
-/// A guard stays on its thread (it is not `Send`), because the thread is the owner. Dropping it
-/// tries to unlock for one command timeout, never panics, and logs a warning if the lock was lost
-/// or Redis did not reply. [`unlock`](Self::unlock) returns the result instead. A level with a
-/// guard is unlocked only by that guard: [`Lock::unlock`](crate::Lock::unlock) unlocks only levels
-/// without a guard.
+/// A guard stays on its thread (it is not `Send`), because the thread is the owner. For a hold that
+/// moves to another thread, call [`acquire_owned`](crate::Lock::acquire_owned); its guard has
+/// [`into_token`](crate::OwnedGuard::into_token), by which another process takes the hold over.
+///
+/// Dropping the guard tries to unlock for one command timeout, never panics, and logs a warning if
+/// the lock was lost or Redis did not reply. [`unlock`](Self::unlock) returns the result instead. A
+/// level with a guard is unlocked only by that guard: [`Lock::unlock`](crate::Lock::unlock) unlocks
+/// only levels without a guard.
 ///
 /// A guard that is forgotten ([`std::mem::forget`]) keeps the client's threads running. A renewed
 /// lease is then renewed until the thread ends, unless

@@ -227,6 +227,7 @@ macro_rules! token_methods {
             ///   [`RedLock`](crate::RedLock).
             /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
             ///   client's.
+            #[must_use = "without its token, no program can take the hold over"]
             pub fn into_token(self) -> Result<String> {
                 self.core.into_token()
             }
@@ -273,9 +274,9 @@ macro_rules! unlock_methods {
             }
 
             /// Unlocks in this process, and keeps the lock in Redis until `time` has passed since
-            /// the thread acquired it (its first level), as [`unlock_after`](Self::unlock_after)
-            /// does for the rest. If `time` has passed already, the call is
-            /// [`unlock`](Self::unlock).
+            /// it was acquired, as [`unlock_after`](Self::unlock_after) does for the rest. The time
+            /// of a thread with several levels begins with the first of them. If `time` has passed
+            /// already, the call is [`unlock`](Self::unlock).
             ///
             /// So a job can run at most once in a period: the lease is [fixed](crate::Lease::fixed)
             /// and as long as the period, and after the work the lock is kept for the rest of it.

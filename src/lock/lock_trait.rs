@@ -200,7 +200,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///   server does not have the lock.
     fn unlock(&self) -> Result<()>;
 
-    /// As [`acquire_with`](Self::acquire_with), with [`Lease::RENEWED`].
+    /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it. The guard
+    /// unlocks when it is dropped.
     ///
     /// # Errors
     ///
@@ -219,7 +220,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     }
 
     /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
-    /// holds it then. The guard unlocks when it is dropped.
+    /// holds it then. The guard unlocks when it is dropped. While Redis does not reply, the call
+    /// can take longer than `wait`: up to one command timeout and 250 ms.
     ///
     /// **Keep the guard in a variable with a name**: `if let Some(guard) = lock.try_acquire(..)? {
     /// .. }`. These unlock at once, without a warning of the compiler: `lock.try_acquire(..)?;`,
@@ -231,7 +233,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     #[must_use = "None means that the lock is not held"]
     fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
 
-    /// As [`try_acquire`](Self::try_acquire), with [`Lease::RENEWED`].
+    /// Acquires the lock with [`Lease::RENEWED`] if it becomes free within `wait`; `None` if
+    /// another owner holds it then. Keep the guard in a variable with a name. While Redis does not
+    /// reply, the call can take longer than `wait`: up to one command timeout and 250 ms.
     ///
     /// # Errors
     ///
@@ -241,7 +245,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         self.try_acquire(wait, Lease::RENEWED)
     }
 
-    /// As [`try_acquire`](Self::try_acquire), with [`Lease::RENEWED`] and without a wait.
+    /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it.
+    /// Keep the guard in a variable with a name.
     ///
     /// # Errors
     ///
@@ -251,7 +256,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         self.try_acquire(Duration::ZERO, Lease::RENEWED)
     }
 
-    /// As [`acquire_with`](Self::acquire_with), until `interrupt` is raised.
+    /// Acquires the lock with `lease` and waits while another owner holds it, until `interrupt` is
+    /// raised. The guard unlocks when it is dropped.
     ///
     /// # Errors
     ///
@@ -261,7 +267,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease)
     }
 
-    /// As [`try_acquire`](Self::try_acquire), until `interrupt` is raised.
+    /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
+    /// holds it then. The wait ends with an error as soon as `interrupt` is raised. Keep the guard.
     ///
     /// # Errors
     ///
@@ -280,12 +287,13 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lock with `lease` for a guard that belongs to no thread, and waits while
     /// another owner holds it. The guard can be sent to other threads: see [`OwnedGuard`].
     ///
-    /// The guard is another owner than each thread. So a thread that holds the lock and calls this
-    /// waits for itself: unlock first.
+    /// A thread that holds the lock and calls this waits for itself: unlock first.
     ///
     /// # Errors
     ///
-    /// Those of [`lock`](Self::lock).
+    /// [Those of every method](Lock#errors-of-every-method-that-asks-redis). [`Error::Unavailable`]
+    /// is returned after [`give_up_after`](crate::LockClientBuilder::give_up_after) without any
+    /// reply.
     fn acquire_owned(&self, lease: Lease) -> Result<OwnedGuard>;
 
     /// Acquires the lock with `lease` for a guard that belongs to no thread, if it becomes free
@@ -294,7 +302,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of [`try_lock`](Self::try_lock).
+    /// [Those of every method](Lock#errors-of-every-method-that-asks-redis). [`Error::Unavailable`]
+    /// is returned without a reply at the end of `wait`, or of one command timeout if that is
+    /// longer, and at most 250 ms later.
     #[must_use = "None means that the lock is not held"]
     fn try_acquire_owned(&self, wait: Duration, lease: Lease) -> Result<Option<OwnedGuard>>;
 
@@ -303,7 +313,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of [`lock_interruptibly`](Self::lock_interruptibly).
+    /// [Those of every method](Lock#errors-of-every-method-that-asks-redis).
+    /// [`Error::Interrupted`], also if the interrupt was raised before.
     fn acquire_owned_interruptibly(
         &self,
         lease: Lease,
@@ -327,8 +338,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         run_under(self.acquire_with(lease), work, LockGuard::unlock)
     }
 
-    /// As [`run`](Self::run), if the lock becomes free within `wait`; `None` if another owner holds
-    /// it then, and `work` has not run.
+    /// Acquires the lock with `lease` if it becomes free within `wait`, runs `work` with its guard,
+    /// and unlocks. `None` if another owner holds the lock then, and `work` has not run.
     ///
     /// # Errors
     ///

@@ -142,6 +142,9 @@ macro_rules! lock_by_handle {
             /// another owner holds it then. The guard unlocks when it is dropped, so keep it:
             /// `if let Some(guard) = lock.try_acquire(..)? { .. }`, not `is_some()`.
             ///
+            /// While Redis does not reply, the call can take longer than `wait`: up to one command
+            /// timeout and 250 ms.
+            ///
             /// # Errors
             ///
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
@@ -154,6 +157,9 @@ macro_rules! lock_by_handle {
             /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) if it becomes free
             /// within `wait`; `None` if another owner holds it then. The guard unlocks when it is
             /// dropped, so keep it: `if let Some(guard) = lock.try_acquire_for(..)? { .. }`.
+            ///
+            /// While Redis does not reply, the call can take longer than `wait`: up to one command
+            /// timeout and 250 ms.
             ///
             /// # Errors
             ///
@@ -209,23 +215,37 @@ macro_rules! lock_by_handle {
             }
 
             /// Acquires the lock with `lease` for a guard that belongs to no thread, and waits
-            /// while another owner holds it. The calling thread is another owner, too.
+            /// while another owner holds it. The guard can be sent to other threads: see
+            /// [`OwnedGuard`](crate::OwnedGuard).
+            ///
+            /// The guard is another owner than each thread. So a thread that holds the lock and
+            /// calls this waits for itself: unlock first.
             ///
             /// # Errors
             ///
-            /// Those of [`Lock::lock`](crate::Lock::lock).
+            /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
+            /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after
+            /// [`give_up_after`](crate::LockClientBuilder::give_up_after), 10 s by default, without
+            /// any reply.
             pub fn acquire_owned(&self, lease: Lease) -> Result<OwnedGuard> {
                 let lock = self.0.owned();
                 let held = without_limit(|| lock.lock_within(None, lease, None))?;
                 Ok(OwnedGuard::of(lock.shared_name(), held))
             }
 
-            /// As [`acquire_owned`](Self::acquire_owned), but waits at most this long; `None` if
-            /// another owner holds the lock then.
+            /// Acquires the lock with `lease` for a guard that belongs to no thread, if it becomes
+            /// free within `wait`; `None` if another owner holds it then, such as the calling
+            /// thread. See [`OwnedGuard`](crate::OwnedGuard).
+            ///
+            /// While Redis does not reply, the call can take longer than `wait`: up to one command
+            /// timeout and 250 ms.
             ///
             /// # Errors
             ///
-            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
+            /// [`Error::Unavailable`](crate::Error::Unavailable) is returned if Redis does not
+            /// reply in this time, or for
+            /// [`give_up_after`](crate::LockClientBuilder::give_up_after).
             #[must_use = "None means that the lock is not held"]
             pub fn try_acquire_owned(
                 &self,
@@ -236,11 +256,17 @@ macro_rules! lock_by_handle {
                 Ok(held.map(|held| OwnedGuard::of(self.0.shared_name(), held)))
             }
 
-            /// As [`acquire_owned`](Self::acquire_owned), but waits until `interrupt` is raised.
+            /// Acquires the lock with `lease` for a guard that belongs to no thread, and waits
+            /// while another owner holds it, until `interrupt` is raised. See
+            /// [`OwnedGuard`](crate::OwnedGuard).
+            ///
+            /// While Redis does not reply, the call sends its request again, without a time limit.
             ///
             /// # Errors
             ///
-            /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
+            /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
+            /// [`Error::Interrupted`](crate::Error::Interrupted), also if the interrupt was raised
+            /// before.
             pub fn acquire_owned_interruptibly(
                 &self,
                 lease: Lease,

@@ -12,7 +12,9 @@ use crate::composite::Held;
 use crate::error::{LostReason, Result};
 
 /// A lock that this guard holds, whichever thread has the guard. Made by
-/// [`acquire_owned`](crate::Lock::acquire_owned) and its kin, and by
+/// [`acquire_owned`](crate::Lock::acquire_owned),
+/// [`try_acquire_owned`](crate::Lock::try_acquire_owned),
+/// [`acquire_owned_interruptibly`](crate::Lock::acquire_owned_interruptibly) and
 /// [`LockClient::adopt`](crate::LockClient::adopt). Dropping the guard unlocks.
 ///
 /// The hold belongs to the guard and to no thread: the guard can be sent to another thread, kept in
@@ -29,7 +31,8 @@ use crate::error::{LostReason, Result};
 ///
 /// **A guard can exist although its lock is lost.** Redis can lose the key, and a process can be
 /// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
-/// happen twice, or receive from [`lost`](Self::lost).
+/// happen twice, or receive from [`lost`](Self::lost). A lost guard keeps no client and no thread
+/// from acquiring the lock again, and no thread has to unlock it.
 ///
 /// # Drop
 ///
