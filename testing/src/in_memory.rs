@@ -63,7 +63,7 @@ impl InMemoryRedis {
         format!("redis://{}", self.address())
     }
 
-    /// The address of the server, as `host:port`, for a [`FaultProxy`](crate::FaultProxy).
+    /// The address of the server, as `host:port`, for a `FaultProxy`.
     #[must_use]
     pub fn address(&self) -> String {
         self.handle.address.to_string()
