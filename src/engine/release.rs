@@ -131,7 +131,8 @@ impl<'a> Release<'a> {
                     }
                     ReleaseEnd::Gone(reason) => {
                         // One permit is lost, and the script has given none of them away.
-                        if hold.grant().is_given_away() && hold.grant().owner().permits() > 1 {
+                        let grant = hold.grant();
+                        if grant.given_away().is_some() && grant.owner().permits() > 1 {
                             release_later(core, hold);
                         }
                         let lost = hold.lose_on_release(reason);
