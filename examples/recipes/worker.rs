@@ -34,7 +34,7 @@ fn as_a_worker() -> Result<(), Box<dyn Error>> {
     let Ok(url) = std::env::var(URL) else {
         return Ok(());
     };
-    work(&LockClient::connect(&url)?, |guard| guard.confirm())
+    work(&LockClient::connect(&url)?, OwnedGuard::confirm)
 }
 
 #[test]
