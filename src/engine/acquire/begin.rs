@@ -93,7 +93,10 @@ pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLo
     core.observer.counters.acquisitions.add(1);
     let held = lock.first_level(hold, budget);
     if kind.has_ticket {
-        claim.keep(&held.hold);
+        for lost in claim.keep(&held.hold) {
+            core.watchdog.forget(lost.id());
+            lost.lose(LostReason::Taken);
+        }
     } else {
         claim.pass_on();
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Entry, LocalQueue, LockId, Locks, Ticket, Waiter};
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::base::owner::{HolderId, Liveness};
 use crate::lease::Terms;
 use crate::local::grant::{Grant, Hold};
@@ -186,15 +187,21 @@ impl Claim {
 
     /// Records the grant. The thread keeps the ticket until the hold ends, and gives it back if the
     /// hold is shared. An adopted hold has no ticket, and its thread none to give back.
-    pub(crate) fn keep(mut self, hold: &Arc<Hold>) {
+    ///
+    /// Returns the grants of other holds that exclude this one: Redis has lost them, or it would
+    /// not have granted this one. The caller ends them before the thread learns of its hold.
+    pub(crate) fn keep(mut self, hold: &Arc<Hold>) -> List<Arc<Grant>> {
         let has_ticket = self.state != ClaimState::Kept;
         self.state = ClaimState::Kept;
         self.queue.change(|locks| {
+            let entry = locks.entries.get(&self.lock);
+            let excluded = entry.map_or_else(List::new, |entry| entry.excluded_by(hold));
             locks.keep(hold, has_ticket);
             if self.is_shared {
                 locks.free_ticket_after_reply(&self);
             }
-        });
+            excluded
+        })
     }
 
     /// Records a grant that keeps no ticket, that of a permit. The next thread gets it.

@@ -139,6 +139,13 @@ impl Entry {
         self.hold().into_iter().chain(self.readers.holds())
     }
 
+    /// The grants of the holds of others that cannot be held together with this one.
+    pub(super) fn excluded_by(&self, hold: &Hold) -> List<Arc<Grant>> {
+        let others = self.holds().filter(|other| other.holder != hold.holder);
+        let excluded = others.filter(|other| !(other.is_shared() && hold.is_shared()));
+        excluded.map(|other| other.grant()).collect()
+    }
+
     /// True if this hold has the ticket.
     pub(super) fn is_ticket_of(&self, hold: &Arc<Hold>) -> bool {
         self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))

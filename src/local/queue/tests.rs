@@ -177,7 +177,10 @@ fn the_next_thread_inherits_the_time_without_a_reply() {
 #[test]
 fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
     type Reply = fn(Claim, &Arc<Hold>);
-    let replies: [Reply; 2] = [|claim, _| claim.replied(), |claim, hold| claim.keep(hold)];
+    let replies: [Reply; 2] = [
+        |claim, _| claim.replied(),
+        |claim, hold| drop(claim.keep(hold)),
+    ];
     for reply in replies {
         let queue = queue();
         let first = claim(&queue, "k", 1);

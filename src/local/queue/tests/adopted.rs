@@ -8,7 +8,8 @@ const GUARD: u64 = GUARDS;
 fn adopt(queue: &Arc<LocalQueue>) -> Arc<Hold> {
     let grant = grant(queue, "k", renewed(), Moment::now(), 0..0);
     let hold = grant.first_hold(thread(GUARD));
-    queue.claim_without_ticket(&lock("k")).keep(&hold);
+    let excluded = queue.claim_without_ticket(&lock("k")).keep(&hold);
+    assert!(excluded.is_empty());
     hold
 }
 
@@ -47,6 +48,20 @@ fn a_thread_that_requests_the_lock_keeps_its_ticket_and_gets_no_adopted_grant() 
     assert!(!second.is_woken(), "the first one has the ticket");
     drop(first);
     assert!(second.is_woken() && !second.claim().unwrap().has_grant());
+}
+
+/// Redis has lost its data: of two threads of one client, only one has the lock.
+#[test]
+fn a_grant_shows_that_redis_has_lost_an_adopted_hold() {
+    let queue = queue();
+    let first = claim(&queue, "k", 1);
+    let adopted = adopt(&queue);
+    let granted = grant(&queue, "k", renewed(), Moment::now(), 0..0).first_hold(thread(1));
+    let excluded = first.keep(&granted);
+    assert_eq!(excluded.len(), 1);
+    assert_eq!(excluded[0].id(), adopted.grant().id());
+    excluded[0].lose(LostReason::Taken);
+    assert!(adopted.check().is_err() && granted.check().is_ok());
 }
 
 /// While an adopted guard holds the lock, the ticket of a thread that gives up stays free.
