@@ -108,10 +108,16 @@ fn the_files_of_the_architecture_exist_and_have_the_names_beside_them() {
                     true => of_files.map(|file| read(file)).collect(),
                     false => String::new(),
                 };
-                folders.extend(found.iter().map(|path| match path.is_dir() {
-                    true => path.clone(),
-                    false => path.parent().unwrap().to_owned(),
-                }));
+                for path in found {
+                    let folder = if path.is_dir() {
+                        &path
+                    } else {
+                        path.parent().unwrap()
+                    };
+                    if !folders.iter().any(|known| known == folder) {
+                        folders.push(folder.to_owned());
+                    }
+                }
                 files += 1;
             } else if is_name && !beside.is_empty() {
                 if !defines(&beside, word) {

@@ -7,9 +7,10 @@
 //!
 //! An adopted hold stands here, too, also an exclusive one: Redis gave it to its guard without the
 //! ticket. So threads that want an exclusive hold wait for its end. A thread that requested the
-//! lock before the adopt has the ticket meanwhile, and Redis refuses it. If Redis grants the lock to
-//! that thread, it has lost the adopted hold, which then ends here, too (`Entry::excluded_by`). The
-//! grant of an adopted hold is not handed over, because its hold has no ticket.
+//! lock before the adopt has the ticket meanwhile, and Redis refuses it. If Redis grants the lock
+//! to that thread, it has lost the adopted hold, which then ends here, too
+//! (`Entry::excluded_by`). The grant of an adopted hold is not handed over, because its hold has no
+//! ticket.
 
 use std::sync::Arc;
 use std::time::Duration;
