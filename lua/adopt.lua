@@ -18,7 +18,7 @@ if not older then
     return { redis.call('exists', lock) * -1, 1, '' }
 end
 local new = string.match(names, '%S+')
-if not string.find(older, ':write$') and redis.call('hexists', lock, 'mode') == 1 then
+if has_own_lease(lock, older) then
     local left = hold_left(lock, older)
     if type(left) == 'table' then
         return left

@@ -59,9 +59,7 @@ for at = 1, #ARGV[1], size do
             return written
         end
         if earlier ~= ids then
-            for from = 1, size, 16 do
-                redis.call('zrem', leases, string.sub(earlier, from, from + 15))
-            end
+            remove_ids(leases, earlier)
         end
         keep_for(key, leases, kept)
         return nil

@@ -22,8 +22,8 @@ for at = 1, #ARGV[1], size do
         return wrong_type('leases', leases, 'sorted set', ends)
     elseif ends and ends > now then
         redis.call('zadd', leases, scored(new, math.max(now + lease, ends)))
-        for from = 1, ids == new and 0 or size, 16 do
-            redis.call('zrem', leases, string.sub(ids, from, from + 15))
+        if ids ~= new then
+            remove_ids(leases, ids)
         end
         keep_for(key, leases, lease)
         return 1

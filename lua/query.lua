@@ -37,8 +37,7 @@ local function is_held(lock, owner, is_permit)
     elseif is_permit then
         return found and found > now_millis()
     end
-    local is_reader = not string.find(owner, ':write$')
-    if found and is_reader and redis.call('hexists', lock, 'mode') == 1 then
+    if found and has_own_lease(lock, owner) then
         local left = hold_left(lock, owner)
         return type(left) == 'table' and left or left ~= -2
     end

@@ -19,8 +19,7 @@ for i, lock in ipairs(KEYS) do
     if type(written) == 'table' and not string.find(written.err, 'WRONGTYPE', 1, true) then
         return written
     elseif type(written) == 'string' then
-        local may_read = lease > 0 and not string.find(owner, ':write$')
-        if may_read and redis.call('hexists', lock, 'mode') == 1 then
+        if lease > 0 and has_own_lease(lock, owner) then
             local left = hold_left(lock, owner)
             if type(left) == 'table' then
                 return left

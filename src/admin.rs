@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+mod handles;
 pub(crate) mod holder;
 
 use std::sync::Arc;

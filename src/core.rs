@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::error::{Cause, Error, Result, TimeLimit};
 use crate::local::{LocalQueue, LockId};
 use crate::observe::{self, Observer, Reporter};
-use crate::protocol::{KeyPositions, LOCKS, PERMITS};
+use crate::protocol::{KeyPositions, kinds};
 use crate::request::RedisClient;
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
@@ -265,8 +265,7 @@ impl Core {
 /// True if a thread of the client with this number wants the lock. Such a thread asks as soon as it
 /// listens for calls.
 fn is_wanted(key: &str, number: u64, queue: &LocalQueue) -> bool {
-    let kinds = LOCKS.into_iter().chain([&PERMITS]);
-    let with_lines = kinds.filter(|kind| kind.has_line);
+    let with_lines = kinds().filter(|kind| kind.has_line);
     LockId::of_kinds(number, key, with_lines)
         .iter()
         .any(|id| queue.is_requested(id))

@@ -36,6 +36,13 @@ local function leased_until(leases, ids)
     return first
 end
 
+-- Removes these ids from the leased permits: `ids` has 16 bytes for each.
+local function remove_ids(leases, ids)
+    for at = 1, #ids, 16 do
+        redis.call('zrem', leases, string.sub(ids, at, at + 15))
+    end
+end
+
 -- If a semaphore expires, it does so no earlier than in this time.
 local function keep_for(key, leases, millis)
     for _, kept in ipairs({ key, leases }) do

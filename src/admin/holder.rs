@@ -10,7 +10,6 @@ use crate::client::LockClient;
 use crate::core::Core;
 use crate::engine;
 use crate::error::{Cause, Result};
-use crate::lock::{FairLock, FencedLock, ReadLock, ReentrantLock, WriteLock};
 
 /// The process of a client that holds a lock, as [`LockClient::holder`] returns it.
 ///
@@ -157,26 +156,8 @@ impl LockClient {
     }
 }
 
-macro_rules! holder_methods {
-    ($($lock:ident)+) => { $(
-        /// Which process holds the lock.
-        impl $lock {
-            /// Asks Redis which process holds the lock:
-            /// [`LockClient::holder`](crate::LockClient::holder) with the name of this lock.
-            ///
-            /// # Errors
-            ///
-            /// Those of [`LockClient::holder`](crate::LockClient::holder).
-            pub fn holder(&self) -> Result<Option<Holder>> {
-                holder(&self.0.core, &self.0.key)
-            }
-        }
-    )+ };
-}
-
-holder_methods! { ReentrantLock FencedLock FairLock ReadLock WriteLock }
-
-fn holder(core: &Core, key: &LockKey) -> Result<Option<Holder>> {
+/// The process that holds the lock with this key.
+pub(super) fn holder(core: &Core, key: &LockKey) -> Result<Option<Holder>> {
     let Some(owner) = engine::inspect(core, key)?.owner else {
         return Ok(None);
     };

@@ -112,12 +112,13 @@ impl Composite {
     pub(crate) fn owned(&self) -> Self {
         let guard = HolderId::new_guard();
         Self {
+            name: Arc::clone(&self.name),
+            needed: self.needed,
             locks: self
                 .locks
                 .iter()
                 .map(|lock| lock.for_guard(guard))
                 .collect(),
-            ..self.clone()
         }
     }
 

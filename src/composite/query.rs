@@ -8,7 +8,7 @@ use super::grouped::group;
 use super::held::Held;
 use super::needed::Needed;
 use crate::base::call_budget::CallBudget;
-use crate::engine::{HeldLock, keys_of};
+use crate::engine::{HeldLock, end_as_lost, keys_of};
 use crate::error::{Cause, Error, Result, SharedCause};
 use crate::local::{Grant, Query};
 use crate::protocol::{Command, Queried, QueryReply, query};
@@ -66,8 +66,7 @@ impl Held {
             }
             Ok(QueryReply::Lost(at, reason)) if at < levels.len() => {
                 end(queries);
-                core.watchdog.forget(grants[at].id());
-                grants[at].lose(reason);
+                end_as_lost(core, &grants[at], reason);
                 return Err(levels[at].hold.loss_error(reason));
             }
             Ok(_) => Cause::from("a second copy of the query arrived").into(),
@@ -106,7 +105,6 @@ impl Held {
             }
         };
         let names = self.levels().iter().map(|level| level.hold.key().name());
-        let names = names.collect::<Vec<_>>().join(", ");
-        Err(Error::config("lock", format_args!("{names:?}"), rule).concerning(&names))
+        Err(Error::unsuited(&names.collect::<Vec<_>>().join(", "), rule))
     }
 }

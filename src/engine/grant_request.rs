@@ -6,7 +6,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{LostReason, Result};
 use crate::local::{Grant, Hold};
 use crate::protocol::{Verdict, verdicts};
 use crate::request::Reply;
@@ -25,10 +25,7 @@ impl Renewing<'_> {
     pub(crate) fn end(&self, reply: Result<GrantReply>) -> Result<()> {
         let reply = reply?;
         match reply.verdict {
-            Verdict::Lost(reason) => {
-                self.core.watchdog.forget(self.grant.id());
-                self.grant.lose(reason);
-            }
+            Verdict::Lost(reason) => end_as_lost(self.core, &self.grant, reason),
             Verdict::Done { .. } => {
                 self.grant.renewed(reply.asked, &self.renewal);
                 self.core.watchdog.reschedule(self.grant.id());
@@ -36,6 +33,12 @@ impl Renewing<'_> {
         }
         Ok(())
     }
+}
+
+/// Ends a grant that Redis does not have any more.
+pub(crate) fn end_as_lost(core: &Core, grant: &Grant, reason: LostReason) {
+    core.watchdog.forget(grant.id());
+    grant.lose(reason);
 }
 
 /// The reply to a call about one grant.

@@ -38,7 +38,7 @@ mod wait;
 
 pub(crate) use acquire::{check_tokens, end_wait, keep, push_level, take_without_request};
 pub(crate) use ask::{Answer, Ask, Refusal};
-pub(crate) use grant_request::GrantReply;
+pub(crate) use grant_request::{GrantReply, end_as_lost};
 pub(crate) use held_lock::HeldLock;
 pub(crate) use inspect::{force_unlock, inspect};
 pub(crate) use local_wait::{give_up, no_reply, wait_for_claim};

@@ -38,6 +38,11 @@ impl Error {
         Self::argument("name", format_args!("{name:?}"), rule).concerning(name)
     }
 
+    /// The error of a call that the lock of this name does not have: the rule says which locks do.
+    pub(crate) fn unsuited(name: &str, rule: &'static str) -> Self {
+        Self::config("lock", format_args!("{name:?}"), rule).concerning(name)
+    }
+
     /// This error of a setting or an argument, which concerns the lock of this name.
     pub(crate) fn concerning(mut self, name: &str) -> Self {
         if let Self::Config { lock, .. } | Self::InvalidArgument { lock, .. } = &mut self {

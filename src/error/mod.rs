@@ -143,8 +143,8 @@ pub enum Error {
         node: String,
         /// How long the call took.
         waited: Duration,
-        /// The time limit that ended the call. `None` if the call had time left: its request is not
-        /// repeated, such as that of [`ping`](crate::LockClient::ping).
+        /// The time limit that ended the call. `None` if the call had time left, and its request is
+        /// not repeated: that of [`ping`](crate::LockClient::ping), for example.
         limit: Option<TimeLimit>,
         /// The last failure. A refused connection or an error reply is a `redis::RedisError`.
         cause: SharedCause,

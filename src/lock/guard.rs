@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::PermitGuard;
 use super::forward::forward;
 use super::guard_core::GuardCore;
-use super::guard_methods::{guard_methods, unlock_methods};
+use super::guard_methods::{fencing_method, guard_methods, unlock_methods};
 use crate::base::subscription::Subscription;
 use crate::composite::Held;
 use crate::error::{LostReason, Result};
@@ -147,7 +147,6 @@ use crate::error::{LostReason, Result};
               because `let _ =` drops it at once"]
 pub struct LockGuard {
     pub(crate) core: GuardCore,
-    token: Option<u64>,
     _thread: PhantomData<dyn GuardBelongsToItsThread>,
 }
 
@@ -162,10 +161,8 @@ impl LockGuard {
         for level in held.levels() {
             level.hold.guard(level.level);
         }
-        let core = GuardCore::new(name, held);
         Self {
-            token: core.token(),
-            core,
+            core: GuardCore::new(name, held),
             _thread: PhantomData,
         }
     }
@@ -174,29 +171,19 @@ impl LockGuard {
     #[cfg(feature = "macros")]
     pub(crate) fn of_permit(permit: PermitGuard) -> Self {
         Self {
-            token: None,
             core: permit.core,
             _thread: PhantomData,
         }
     }
 
-    /// Returns the fencing token of the hold; `None` if the lock is not a
-    /// [`FencedLock`](crate::FencedLock). No I/O.
-    ///
-    /// [`FencedGuard::fencing_token`](crate::FencedGuard::fencing_token) has the details.
-    #[must_use]
-    pub fn fencing_token(&self) -> Option<u64> {
-        self.token
-    }
-
     /// The `Debug` output of this guard as a value of the type `shown_as`.
     pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, shown_as: &str) -> fmt::Result {
-        let token = self.token.as_ref().map(|token| ("token", token as _));
-        self.core.show(f, shown_as, token)
+        self.core.show(f, shown_as, None)
     }
 }
 
 guard_methods!(LockGuard);
+fencing_method!(LockGuard);
 unlock_methods!(LockGuard, core);
 
 impl fmt::Debug for LockGuard {

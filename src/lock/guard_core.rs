@@ -22,6 +22,7 @@ use crate::protocol::commands;
 pub(crate) struct GuardCore {
     name: Arc<str>,
     held: Held,
+    token: Option<u64>,
     /// Made by the first call of `lost` on a guard of several locks.
     quorum: OnceLock<Arc<Quorum>>,
     is_released: bool,
@@ -29,9 +30,14 @@ pub(crate) struct GuardCore {
 
 impl GuardCore {
     pub(super) fn new(name: Arc<str>, held: Held) -> Self {
+        let token = match &held {
+            Held::One(level) => level.hold.token(),
+            Held::Several { .. } => None,
+        };
         Self {
             name,
             held,
+            token,
             quorum: OnceLock::new(),
             is_released: false,
         }
@@ -43,10 +49,7 @@ impl GuardCore {
 
     /// The fencing token; `None` of a lock without tokens, and of several locks.
     pub(super) fn token(&self) -> Option<u64> {
-        match &self.held {
-            Held::One(level) => level.hold.token(),
-            Held::Several { .. } => None,
-        }
+        self.token
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -139,8 +142,7 @@ impl GuardCore {
     pub(super) fn into_token(mut self) -> Result<String> {
         let Held::One(level) = &self.held else {
             let rule = "several locks have no token; give one lock away";
-            let name = self.name();
-            return Err(Error::config("lock", format_args!("{name:?}"), rule).concerning(name));
+            return Err(Error::unsuited(self.name(), rule));
         };
         let level = level.clone();
         self.is_released = true;
@@ -161,6 +163,9 @@ impl GuardCore {
     ) -> fmt::Result {
         let mut shown = f.debug_struct(guard);
         shown.field("name", &Short(&self.name));
+        if let Some(token) = &self.token {
+            shown.field("token", token);
+        }
         if let Some((field, value)) = more {
             shown.field(field, value);
         }

@@ -112,9 +112,9 @@ macro_rules! guard_methods {
 
             /// Executes these commands in Redis if, and only if, this guard still has its hold, and
             /// returns their replies as [`Pipeline::query`][redis-query] does. One script checks
-            /// the hold and executes them, so a write by `query` is never late, whatever was paused
-            /// before: if Redis keeps the keys ([limits](crate#limits)), no other holder has had
-            /// the lock meanwhile.
+            /// the hold and executes them. So a process that was paused writes nothing late: if
+            /// Redis keeps the keys ([limits](crate#limits)), no other holder has had the lock
+            /// meanwhile.
             ///
             /// The pipeline is one of the crate `redis`, version 1, which is re-exported as
             /// `leasehold::redis`. `T` is a tuple or a `Vec`, also for one reply, such as `(u64,)`,
@@ -179,6 +179,22 @@ macro_rules! guard_methods {
             ///   client's.
             pub fn query<T: redis::FromRedisValue>(&self, pipeline: &redis::Pipeline) -> Result<T> {
                 self.core.query(pipeline)
+            }
+        }
+    };
+}
+
+/// Implements the fencing token of a guard of any lock.
+macro_rules! fencing_method {
+    ($guard:ident) => {
+        impl $guard {
+            /// Returns the fencing token of the hold; `None` if the lock is not a
+            /// [`FencedLock`](crate::FencedLock). No I/O.
+            ///
+            /// [`FencedGuard::fencing_token`](crate::FencedGuard::fencing_token) has the details.
+            #[must_use]
+            pub fn fencing_token(&self) -> Option<u64> {
+                self.core.token()
             }
         }
     };
@@ -293,6 +309,7 @@ macro_rules! unlock_methods {
     };
 }
 
+pub(super) use fencing_method;
 pub(super) use guard_methods;
 pub(super) use token_methods;
 pub(super) use unlock_methods;

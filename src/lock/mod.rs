@@ -13,7 +13,6 @@ mod leased_semaphore;
 mod lock_trait;
 mod methods;
 mod multi;
-mod operator;
 mod owned_guard;
 mod permit_guard;
 mod permits_together;

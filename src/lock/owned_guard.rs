@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::forward::forward;
 use super::guard_core::GuardCore;
-use super::guard_methods::{guard_methods, token_methods, unlock_methods};
+use super::guard_methods::{fencing_method, guard_methods, token_methods, unlock_methods};
 use crate::base::subscription::Subscription;
 use crate::composite::Held;
 use crate::error::{LostReason, Result};
@@ -70,30 +70,19 @@ use crate::error::{LostReason, Result};
               because `let _ =` drops it at once"]
 pub struct OwnedGuard {
     core: GuardCore,
-    token: Option<u64>,
 }
 
 impl OwnedGuard {
     /// The guard of a lock that was acquired for a guard.
     pub(crate) fn of(name: Arc<str>, held: impl Into<Held>) -> Self {
-        let core = GuardCore::new(name, held.into());
         Self {
-            token: core.token(),
-            core,
+            core: GuardCore::new(name, held.into()),
         }
-    }
-
-    /// Returns the fencing token of the hold; `None` if the lock is not a
-    /// [`FencedLock`](crate::FencedLock). No I/O.
-    ///
-    /// [`FencedGuard::fencing_token`](crate::FencedGuard::fencing_token) has the details.
-    #[must_use]
-    pub fn fencing_token(&self) -> Option<u64> {
-        self.token
     }
 }
 
 guard_methods!(OwnedGuard);
+fencing_method!(OwnedGuard);
 unlock_methods!(OwnedGuard, core);
 token_methods! { OwnedGuard:
     /// [`LockClient::adopt`](crate::LockClient::adopt)
@@ -101,7 +90,6 @@ token_methods! { OwnedGuard:
 
 impl fmt::Debug for OwnedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let token = self.token.as_ref().map(|token| ("token", token as _));
-        self.core.show(f, "OwnedGuard", token)
+        self.core.show(f, "OwnedGuard", None)
     }
 }

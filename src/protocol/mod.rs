@@ -66,6 +66,11 @@ use crate::script::granted;
 /// All kinds of locks. The permits of a leased semaphore are a kind, too, but no lock.
 pub(crate) static LOCKS: [&Kind; 5] = [&PLAIN, &FENCED, &FAIR, &READ, &WRITE];
 
+/// The kinds of locks, and that of leased permits.
+pub(crate) fn kinds() -> impl Iterator<Item = &'static Kind> {
+    LOCKS.into_iter().chain([&PERMITS])
+}
+
 /// What a request to acquire locks or permits is for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AcquireOptions {

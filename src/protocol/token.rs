@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use super::{Kind, LOCKS, PERMITS};
+use super::{Kind, PERMITS, kinds};
 use crate::base::owner::OwnerId;
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms, whole_millis};
@@ -78,10 +78,7 @@ impl Token {
         let [FORMAT, kind, millis, renewals, fencing, owner, name] = fields[..] else {
             return None;
         };
-        let kind = LOCKS
-            .into_iter()
-            .chain([&PERMITS])
-            .find(|one| one.name == kind)?;
+        let kind = kinds().find(|one| one.name == kind)?;
         let owner = owner.replace('_', ":");
         let millis = whole_millis(Duration::from_millis(millis.parse().ok()?));
         let renewals = match (renewals, renewals.strip_prefix("for")) {
@@ -109,6 +106,7 @@ impl Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::LOCKS;
     use proptest::prelude::*;
 
     const CLIENT: &str = "6ba7b810-9dad-81d1-80b4-00c04fd430c8";
@@ -136,8 +134,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_as_it_was_written() {
-        let kinds = LOCKS.into_iter().chain([&PERMITS]);
-        for (kind, renewals) in kinds.zip([
+        for (kind, renewals) in kinds().zip([
             Renewals::None,
             Renewals::Left(0),
             Renewals::Left(7),

@@ -45,8 +45,8 @@ impl Limits {
 impl Login {
     /// Without credentials, TLS or names of connections.
     pub(crate) fn plain(limits: Limits) -> Arc<Self> {
-        let nobody = (CredentialSource::Fixed(None), 0);
-        Arc::new(Self::new(nobody, None, limits, None, false))
+        let no_credentials = (CredentialSource::Fixed(None), 0);
+        Arc::new(Self::new(no_credentials, None, limits, None, false))
     }
 }
 

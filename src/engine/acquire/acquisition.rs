@@ -71,11 +71,16 @@ impl<'a> Acquisition<'a> {
         // A thread that has the lock does not wait for other clients.
         let has_line = kind.has_line && within.is_none();
         let place = has_line.then(|| core.place(key));
+        let line = InLine::new(core, key, place, claim.is_inherited);
+        Self::of(call, claim, within, line)
+    }
+
+    fn of(call: LockCall<'a>, claim: Claim, within: Option<&'a Hold>, line: InLine<'a>) -> Self {
         Self {
             call,
             within,
             spares_reserved: false,
-            line: InLine::new(core, key, place, claim.is_inherited),
+            line,
             claim,
             expected_holds: 1,
             pause: None,
@@ -89,10 +94,10 @@ impl<'a> Acquisition<'a> {
     /// are reserved for other clients if it `spares_reserved`.
     pub(super) fn at_once(call: LockCall<'a>, claim: Claim, spares_reserved: bool) -> Self {
         let SingleLock { core, key, .. } = call.lock;
+        let line = InLine::new(core, key, None, false);
         Self {
             spares_reserved,
-            line: InLine::new(core, key, None, false),
-            ..Self::new(call, claim, None)
+            ..Self::of(call, claim, None, line)
         }
     }
 

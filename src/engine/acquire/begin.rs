@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::engine::grant_request::{note_level, release_unused, reschedule_if_earlier};
+use crate::engine::grant_request::{
+    end_as_lost, note_level, release_unused, reschedule_if_earlier,
+};
 use crate::engine::held_lock::HeldLock;
 use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
@@ -94,8 +96,7 @@ pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLo
     let held = lock.first_level(hold, budget);
     if kind.has_ticket {
         for lost in claim.keep(&held.hold) {
-            core.watchdog.forget(lost.id());
-            lost.lose(LostReason::Taken);
+            end_as_lost(core, &lost, LostReason::Taken);
         }
     } else {
         claim.pass_on();

@@ -63,7 +63,7 @@ fn deliver(gate: &Gate) {
     eventually("it to be executed", || gate.passed() > 0);
 }
 
-/// As that of a process that was stopped for longer than its lease.
+/// A process that is stopped for longer than its lease may have sent such a query before.
 #[test]
 fn a_query_that_arrives_after_its_hold_is_not_executed() {
     let proxied = ProxiedServer::new();

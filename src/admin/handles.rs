@@ -1,8 +1,9 @@
 //! What a client does with the name of a lock, as methods of its handle.
 
-use super::{FairLock, FencedLock, ReadLock, ReentrantLock, WriteLock};
+use super::holder::{Holder, holder};
 use crate::engine;
 use crate::error::Result;
+use crate::lock::{FairLock, FencedLock, ReadLock, ReentrantLock, WriteLock};
 use crate::protocol::LockStatus;
 
 macro_rules! operator_methods {
@@ -17,6 +18,16 @@ macro_rules! operator_methods {
             /// Those of [`LockClient::inspect`](crate::LockClient::inspect).
             pub fn inspect(&self) -> Result<LockStatus> {
                 engine::inspect(&self.0.core, &self.0.key)
+            }
+
+            /// Asks Redis which process holds the lock:
+            /// [`LockClient::holder`](crate::LockClient::holder) with the name of this lock.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`LockClient::holder`](crate::LockClient::holder).
+            pub fn holder(&self) -> Result<Option<Holder>> {
+                holder(&self.0.core, &self.0.key)
             }
 
             /// Frees the lock, whichever owner holds it. Returns false if no owner held it:
