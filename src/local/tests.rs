@@ -39,34 +39,42 @@ pub(super) fn grant(
     tokens: Range<u64>,
 ) -> Arc<Grant> {
     let kind: &'static Kind = if tokens.is_empty() { &PLAIN } else { &FENCED };
-    grant_of(queue, (name, kind), terms, asked, tokens)
+    grant_of(queue, (name, kind), granted(terms, asked, tokens))
+}
+
+/// A grant of the lock `k` that was adopted.
+pub(super) fn adopted_grant(queue: &Arc<LocalQueue>) -> Arc<Grant> {
+    let mut granted = granted(renewed(), Moment::now(), 0..0);
+    granted.turns = Some(0);
+    grant_of(queue, ("k", &PLAIN), granted)
 }
 
 /// A grant of the read lock `k`.
 pub(super) fn read_grant(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Arc<Grant> {
-    grant_of(queue, ("k", &READ), terms, asked, 0..0)
+    grant_of(queue, ("k", &READ), granted(terms, asked, 0..0))
 }
 
 /// A grant of the write lock `k`.
 pub(super) fn write_grant(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Arc<Grant> {
-    grant_of(queue, ("k", &WRITE), terms, asked, 0..0)
+    grant_of(queue, ("k", &WRITE), granted(terms, asked, 0..0))
 }
 
-fn grant_of(
-    queue: &Arc<LocalQueue>,
-    (name, kind): (&str, &'static Kind),
-    terms: Terms,
-    asked: Moment,
-    tokens: Range<u64>,
-) -> Arc<Grant> {
-    let granted = Granted {
+fn granted(terms: Terms, asked: Moment, tokens: Range<u64>) -> Granted {
+    Granted {
         owner: OwnerId::new("client"),
         asked,
         replied: asked,
         terms,
         tokens,
         turns: None,
-    };
+    }
+}
+
+fn grant_of(
+    queue: &Arc<LocalQueue>,
+    (name, kind): (&str, &'static Kind),
+    granted: Granted,
+) -> Arc<Grant> {
     let parts = (lock(name), LockKey::new("", name), kind);
     let queue = Arc::downgrade(queue);
     Grant::new(parts, granted, queue, Arc::default())

@@ -178,6 +178,8 @@ pub(crate) struct Granted {
     /// The fencing tokens, if the kind of lock has tokens.
     pub(crate) tokens: Range<u64>,
     /// How many holds may use the grant, if clients wait in a queue in Redis.
+    ///
+    /// Zero for an adopted grant: it has no hold after the first one, and does not stay idle.
     pub(crate) turns: Option<usize>,
 }
 

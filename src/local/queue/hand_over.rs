@@ -235,7 +235,11 @@ impl Locks {
         // A fixed lease is never taken again.
         let is_last = entry.is_ticket_of(hold) && entry.readers.is_empty()
             || entry.ticket.is_free() && entry.readers.is_only(hold);
-        let is_of_use = is_last && entry.waiting.is_empty() && grant.is_renewed() && until > now;
+        let is_of_use = is_last
+            && entry.waiting.is_empty()
+            && grant.is_renewed()
+            && grant.granted.turns != Some(0)
+            && until > now;
         is_of_use && self.make_idle(hold, until)
     }
 

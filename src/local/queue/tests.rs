@@ -16,7 +16,7 @@ use crate::error::LostReason;
 use crate::lease::Renewals;
 use crate::lease::Terms;
 use crate::local::grant::{Unlocked, Unlocks};
-use crate::local::tests::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
+use crate::local::tests::{LEASE, adopted_grant, grant, hold, lock, millis_ago, renewed, terms};
 use crate::protocol::{FENCED, PLAIN, READ, WRITE};
 use crate::watchdog::{Renew, Step};
 use std::time::Duration;

@@ -6,8 +6,7 @@ const GUARD: u64 = GUARDS;
 
 /// An exclusive hold of a guard that was adopted.
 fn adopt(queue: &Arc<LocalQueue>) -> Arc<Hold> {
-    let grant = grant(queue, "k", renewed(), Moment::now(), 0..0);
-    let hold = grant.first_hold(thread(GUARD));
+    let hold = adopted_grant(queue).first_hold(thread(GUARD));
     let excluded = queue.claim_without_ticket(&lock("k")).keep(&hold);
     assert!(excluded.is_empty());
     hold
@@ -34,6 +33,17 @@ fn a_thread_that_comes_later_waits_for_the_end_of_an_adopted_hold() {
     assert!(waiting.is_woken());
     let claim = waiting.claim().expect("it has the ticket");
     assert!(!claim.has_grant(), "it requests the lock");
+}
+
+/// Otherwise a client that adopts its own token again and again keeps the lock from other clients.
+#[test]
+fn an_adopted_grant_is_not_idle_after_its_hold() {
+    let queue = queue();
+    let adopted = adopt(&queue);
+    let linger = Duration::from_secs(60);
+    assert_eq!(unlock(&queue, &adopted, linger), Unlocked::Last);
+    queue.close(&adopted, None);
+    assert!(queue.is_empty());
 }
 
 #[test]
