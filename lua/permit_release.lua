@@ -1,5 +1,5 @@
 -- Releases permits of semaphores. Calls the next clients in the line, and notifies those that
--- listen to the channel.
+-- listen to the channel. All messages: src/protocol/message.rs.
 --
 -- KEYS[2i-1]  the number of available permits
 -- KEYS[2i]    the leased permits: a sorted set of ids with the ends of their leases

@@ -189,11 +189,11 @@ impl LockClient {
     ///
     /// * [`Error::Lost`] with [`LostReason::TokenSpent`](crate::LostReason::TokenSpent) if the lock
     ///   is not held under this token any more.
-    /// * [`Error::InvalidArgument`] if `token` is no whole token, was made by a version of this
+    /// * [`Error::InvalidArgument`] if `token` is incomplete, was made by a version of this
     ///   crate that this one cannot read, or is that of a permit. No error contains a token.
     /// * [`Error::Unavailable`] after three command timeouts without a reply. If Redis may have
     ///   executed the request, the watchdog releases the lock, so the token is spent. A further
-    ///   call tells.
+    ///   call returns `TokenSpent` then.
     /// * [`Error::TooFewReplicas`] as by [`Lock::lock`](crate::Lock::lock). The lock is released.
     /// * [`Error::Redis`] if Redis refused, and [`Error::WrongType`] if the key has another value.
     /// * [`Error::ShutDown`], and [`Error::Forked`] in a process that was forked from the client's.

@@ -21,9 +21,9 @@ use crate::error::{LostReason, Result};
 /// a value that outlives the thread, or held across an `.await`. Each thread can check, extend and
 /// unlock it. The end of the thread that acquired it does not end its renewals.
 ///
-/// * **It is not reentrant.** Each other acquire of the lock waits, also in the thread that made
+/// * **It is not reentrant.** Every other acquire of the lock waits, also in the thread that made
 ///   the guard: [`lock`](crate::Lock::lock) in that thread waits until the guard is dropped. A
-///   thread that holds the lock and calls `acquire_owned` waits for itself.
+///   thread that holds the lock and calls `acquire_owned` deadlocks.
 /// * For [`is_held_by_current_thread`](crate::Lock::is_held_by_current_thread) and
 ///   [`unlock`](crate::Lock::unlock), no thread holds it.
 /// * Readers have a hold of their own in Redis each, and do not share one with the threads of their
@@ -38,8 +38,14 @@ use crate::error::{LostReason, Result};
 ///
 /// Dropping the guard does not wait for Redis, so it may be dropped in asynchronous code. Its
 /// renewals end at once. If no thread of the client waits for the lock, a thread of the client
-/// sends the release, and repeats it until Redis replies or the lease has ended. A warning is
+/// sends the release, and repeats it until Redis replies or the lease has ended. A client with a
+/// [linger time](crate::LockClientBuilder::linger) keeps the lock for that time first. A warning is
 /// logged if the lock was lost. [`unlock`](Self::unlock) waits, and returns the result.
+///
+/// If the process ends just after the drop, and its client was not dropped (it is a `static`, or
+/// the process calls [`exit`](std::process::exit)), nothing may have sent the release: the lock is
+/// free when its lease ends. Call [`unlock`](Self::unlock), or
+/// [`shutdown`](crate::LockClient::shutdown) before the end.
 ///
 /// If the guard is the last value of its client, its drop also ends the client, which waits for the
 /// release, for at most two command timeouts. A clone of the client in the application prevents

@@ -6,7 +6,7 @@
 //! | `freed KEY` | control channel | the lock was deleted | `force_unlock.lua` |
 //! | empty | a place | none: is the client alive? | `shared/permit_line.lua` |
 //! | `0`, `1` | that of a lock | a lock, or a write lock, was released | `release.lua`, `leave.lua`, `read_write_release.lua`, `force_unlock.lua`, `shared/fair_head.lua` |
-//! | `N`; `+N` | that of a semaphore | permits are free; and clients in its line were called | `shared/permit_line.lua`, `change_number.lua` |
+//! | `N`; `+N` | that of a semaphore | permits are free; and clients in its line were called | `shared/permit_line.lua`, `change_number.lua`, `permit_release.lua` |
 //! | `N` | that of a latch | its count | `change_number.lua` |
 //! | `N N ..` | that of a client, for a condition | these waiters need not wait | `shared/waiters.lua` |
 //!

@@ -154,6 +154,43 @@ fn is_path(word: &str) -> bool {
     word.chars().all(is_part) && (word.contains('/') || endings.contains(&ending))
 }
 
+/// `publish` is the first argument of a call, or the command itself.
+#[test]
+fn the_table_of_messages_has_each_script_that_publishes() {
+    let table = read(&repository().join("src/protocol/message.rs"));
+    let lua = repository().join("lua");
+    let mut scripts = 0;
+    for file in [files_in(&lua, "lua"), files_in(&lua.join("shared"), "lua")].concat() {
+        let text = read(&file);
+        let publishes = |first: &str| text.contains(&format!("call({first},"));
+        if ["publish", "'publish'", "ARGV[#ARGV]"]
+            .into_iter()
+            .any(publishes)
+        {
+            let name = file.strip_prefix(&lua).unwrap().display();
+            assert!(table.contains(&format!("`{name}`")), "{name}");
+            scripts += 1;
+        }
+    }
+    assert!(scripts > 8, "{scripts}");
+}
+
+/// Elsewhere the link is a path, which leads nowhere there.
+#[test]
+fn the_links_of_pages_to_the_source_have_a_target_in_the_documentation() {
+    let targets = read(&repository().join("src/links.md"));
+    for page in pages() {
+        for line in read(&page)
+            .lines()
+            .filter(|line| line.contains("]: ../src/"))
+        {
+            let (name, _) = line.split_once("]: ").unwrap();
+            let is_replaced = targets.contains(&format!("{name}]: crate"));
+            assert!(is_replaced, "{}: {line}", page.display());
+        }
+    }
+}
+
 #[test]
 fn the_rows_of_the_map_have_different_subjects() {
     let text = read(&repository().join("ARCHITECTURE.md"));

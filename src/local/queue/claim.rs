@@ -186,7 +186,7 @@ impl Claim {
     }
 
     /// Records the grant. The thread keeps the ticket until the hold ends, and gives it back if the
-    /// hold is shared. An adopted hold has no ticket, and its thread none to give back.
+    /// hold is shared. An adopted hold has no ticket.
     ///
     /// Returns the grants of other holds that exclude this one: Redis has lost them, or it would
     /// not have granted this one. The caller ends them before the thread learns of its hold.
