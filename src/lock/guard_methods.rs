@@ -170,8 +170,9 @@ macro_rules! guard_methods {
             ///   fit `T`, or if there was no clear reply. After all other errors, none of the
             ///   commands was or will be executed.
             /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout in
-            ///   which they could not be sent, [`Error::Redis`](crate::Error::Redis) if Redis
-            ///   refused all of them.
+            ///   which they could not be sent, and in a cluster for the first query of a hold whose
+            ///   slot is being moved. [`Error::Redis`](crate::Error::Redis) if Redis refused all of
+            ///   them.
             /// * [`Error::InvalidArgument`](crate::Error::InvalidArgument) for commands beyond the
             ///   limits above, [`Error::Config`](crate::Error::Config) for a guard that has no
             ///   query.

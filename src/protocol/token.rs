@@ -1,7 +1,7 @@
 //! The text that stands for a hold which a guard has given away: fields separated by dots, and a
-//! sum that shows whether all of it is there. All characters can stand in a URL. It is a
-//! secret, so no error and no output contains it. The number in its owner id is random, so that no
-//! client can guess it. A token with the owner id of a lock that was not given away is refused.
+//! sum that shows whether all of it is there. All characters can stand in a URL. It is a secret, so
+//! no error and no output contains it. The number in its owner id is random, so that no client can
+//! guess it. A token with the owner id of a lock that was not given away is refused.
 //!
 //! | field | as text |
 //! |---|---|
