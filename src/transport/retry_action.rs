@@ -169,7 +169,8 @@ impl RetryAction {
 mod tests {
     use super::*;
     use crate::transport::tests::refusal;
-    use std::io;
+    use std::path::Path;
+    use std::{fs, io};
 
     fn on(code: &str) -> RetryAction {
         RetryAction::on(&refusal(&format!("{code} some detail")))
@@ -229,6 +230,30 @@ mod tests {
     }
 
     /// The errors of Envoy, twemproxy (`ERR` and the text of `errno`) and Predixy.
+    /// An unknown error counts as one of a proxy, so the request would be repeated.
+    #[test]
+    fn an_error_of_a_script_is_a_refusal() {
+        let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+        let folders = [lua.join("shared"), lua];
+        let files = folders
+            .iter()
+            .flat_map(|folder| fs::read_dir(folder).unwrap());
+        let paths = files.map(|file| file.unwrap().path());
+        let mut errors = 0;
+        for path in paths.filter(|path| path.is_file()) {
+            let source = fs::read_to_string(path).unwrap();
+            for (_, rest) in source
+                .match_indices("error_reply('")
+                .map(|at| source.split_at(at.0))
+            {
+                let text = rest.split('\'').nth(1).unwrap();
+                assert!(RetryAction::is_refusal(&refusal(text)), "{text}");
+                errors += 1;
+            }
+        }
+        assert!(errors > 5, "{errors}");
+    }
+
     #[test]
     fn after_the_error_of_a_proxy_it_is_unclear_whether_redis_executes_the_request() {
         for line in [
