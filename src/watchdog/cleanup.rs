@@ -2,6 +2,7 @@
 //! replies. That delays no renewal. When the client ends, it releases the idle grants and the
 //! orphans, within one command timeout.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,67 @@ impl Orphan {
             grant: Some(Arc::clone(&grant)),
             ..Self::new(grant.key().clone(), call, grant.lease_ends())
         }
+    }
+}
+
+/// The orphans in the order in which the thread has to do something for them.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    by_time: BTreeMap<(Moment, u64), Orphan>,
+    /// The number of orphans so far: those of one moment come in the order of their insertion.
+    count: u64,
+}
+
+impl Orphans {
+    pub(super) fn push(&mut self, orphan: Orphan) {
+        self.count += 1;
+        // At the end of its lease it is dropped.
+        let time = orphan.due.min(orphan.until);
+        self.by_time.insert((time, self.count), orphan);
+    }
+
+    /// When the thread next has something to do.
+    pub(super) fn next(&self) -> Option<Moment> {
+        self.by_time.first_key_value().map(|(&(time, _), _)| time)
+    }
+
+    /// Removes those that are due at `now`, but at most `most`, and those before them whose leases
+    /// are over. Returns both.
+    pub(super) fn take_due(&mut self, now: Moment, most: usize) -> (Vec<Orphan>, Vec<Orphan>) {
+        let (mut due, mut over) = (Vec::new(), Vec::new());
+        while due.len() < most && self.next().is_some_and(|next| next <= now) {
+            let Some((_, orphan)) = self.by_time.pop_first() else {
+                break;
+            };
+            match orphan.until <= now {
+                true => over.push(orphan),
+                false => due.push(orphan),
+            }
+        }
+        (due, over)
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Orphan> {
+        let orphans = std::mem::take(&mut self.by_time);
+        orphans.into_values().collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Orphan> {
+        self.by_time.values()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_time.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_time.is_empty()
+    }
+}
+
+impl Extend<Orphan> for Orphans {
+    fn extend<I: IntoIterator<Item = Orphan>>(&mut self, orphans: I) {
+        orphans.into_iter().for_each(|orphan| self.push(orphan));
     }
 }
 
@@ -118,7 +180,7 @@ impl WatchdogThread {
         // The first attempt may only show that the connection was cut while it was idle. The second
         // one has a new connection, and no pass follows that would repeat the requests.
         for _ in 0..2 {
-            let mut orphans = std::mem::take(&mut self.shared.state.lock().orphans);
+            let mut orphans = self.shared.state.lock().orphans.take_all();
             while !orphans.is_empty() && !until.is_past() {
                 let later = orphans.split_off(orphans.len().min(ORPHANS_AT_END));
                 let first = std::mem::replace(&mut orphans, later);

@@ -36,7 +36,7 @@ use crate::request::RedisClient;
 use crate::script::{self, Call};
 use crate::subscriber::Subscriber;
 use calls::ActiveCalls;
-use cleanup::Orphan;
+use cleanup::{Orphan, Orphans};
 use lines::Lines;
 use registry::Registry;
 
@@ -86,7 +86,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
-    orphans: Vec<Orphan>,
+    orphans: Orphans,
     /// The locks of further orphans, which the thread releases in its present pass.
     orphans_in_pass: Vec<LockKey>,
     /// New targets, and those whose holds or hold counts have changed. The thread reads their
@@ -327,7 +327,7 @@ impl Watchdog {
                 notices.push(ended.notify);
             }
         }
-        self.shared.state.lock().orphans.append(&mut orphans);
+        self.shared.state.lock().orphans.extend(orphans);
         self.shared.changed.notify_all();
         // The orphans are queued, so the thread does not end before it has released them.
         drop(call);

@@ -21,9 +21,11 @@ impl TestedWatchdog for Shared {
         }
         self.lines.skip(time);
         // What it could not release while the server was not available.
-        for orphan in &mut self.state.lock().orphans {
+        let orphans = &mut self.state.lock().orphans;
+        for mut orphan in orphans.take_all() {
             orphan.due = Moment::ZERO;
             orphan.until = orphan.until.before(time);
+            orphans.push(orphan);
         }
         self.changed.notify_all();
     }
@@ -38,7 +40,7 @@ impl TestedWatchdog for Shared {
         let mut state = self.state.lock();
         Self::read_noted(&mut state);
         let now = Moment::now();
-        let orphans = state.orphans.iter().map(|orphan| orphan.due);
+        let orphans = state.orphans.next().into_iter();
         let mut due = orphans.chain(self.first_due(&state));
         // During a pass of the thread, the moment is zero.
         state.phase != Phase::Open || state.asleep_until > now && due.all(|due| due > now)

@@ -115,7 +115,7 @@ impl WatchdogThread {
             if let Some(work) = self.take_work(&mut state, now) {
                 return Some(work);
             }
-            let next = state.orphans.iter().map(|orphan| orphan.due);
+            let next = state.orphans.next().into_iter();
             let looks = self.next_look(&state);
             let next = next.chain(self.shared.first_due(&state)).chain(looks).min();
             // New targets have to be confirmed, too.
@@ -134,10 +134,7 @@ impl WatchdogThread {
             Phase::Open => ORPHANS,
             _ => ORPHANS_AT_END,
         };
-        let over = state.orphans.extract_if(.., |orphan| orphan.until <= now);
-        let over: Vec<Orphan> = over.collect();
-        let orphans = state.orphans.extract_if(.., |orphan| orphan.due <= now);
-        let orphans: Vec<Orphan> = orphans.take(most_orphans).collect();
+        let (orphans, over) = state.orphans.take_due(now, most_orphans);
         let confirms = self.shared.next_confirmation(state) <= now;
         let looks = self.next_look(state).is_some_and(|next| next <= now);
         if due.is_empty() && orphans.is_empty() && over.is_empty() && !confirms && !looks {
