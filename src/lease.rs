@@ -87,12 +87,13 @@ impl Lease {
     ///
     /// If `max` is not longer than the lease, it is the length of a [fixed](Self::fixed) lease, and
     /// has its bounds. A longer `max` has none. The time begins when the lock is granted, and again
-    /// if the thread waits on a [`Condition`](crate::Condition) meanwhile. The last renewal may
-    /// reach Redis late, and the lease then ends later by that time, at most by a command timeout.
+    /// if the thread waits on a [`Condition`](crate::Condition) meanwhile. If Redis stands still,
+    /// it may execute the last renewal late, and the lease then ends later by that time: at most by
+    /// what was left of the lease when the renewal was sent, about a third.
     /// [`extend`](crate::LockGuard::extend) is not limited.
     ///
     /// If the hold has several levels, it ends when no level may be renewed any more. A level
-    /// without a limit keeps it.
+    /// without a limit keeps it, and its lease stays when the level is unlocked.
     pub const fn held_at_most(max: Duration) -> Self {
         Self {
             length: None,

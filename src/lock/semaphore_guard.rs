@@ -18,7 +18,8 @@ use crate::observe::tell;
 /// A guard belongs to no thread: it can be sent to another one. Dropping it releases like
 /// [`Semaphore::release`], never panics, and logs a warning if that fails: without a reply the
 /// client repeats the release in the background. [`release`](Self::release) returns the result
-/// instead.
+/// instead. If Redis refuses the release, for example without memory, nothing repeats it, and the
+/// permits stay taken: return them later by [`Semaphore::release`].
 #[must_use = "dropping a guard releases the permits: keep it in a variable with a name, such as \
               `_permits`, because `let _ =` drops it at once"]
 pub struct SemaphoreGuard {
