@@ -92,15 +92,16 @@ fn read(input: ParseStream<'_>) -> Result<HashMap<String, Written>> {
     Ok(all)
 }
 
-impl Parse for Arguments {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
+impl Arguments {
+    /// `parameters` are those of the function.
+    pub(crate) fn parse(input: ParseStream<'_>, parameters: &[Ident]) -> Result<Self> {
         let whole = input.span();
         let mut written = read(input)?;
         let fixed = written.remove("fixed").map(|fixed| fixed.name);
         let mut take = |name| written.remove(name).and_then(|written| written.value);
         let keys = match (take("key"), take("keys")) {
-            (Some(key), _) => vec![Key::parse(key)?],
-            (None, Some(keys)) => Key::parse_all(keys)?,
+            (Some(key), _) => vec![Key::parse(key, parameters)?],
+            (None, Some(keys)) => Key::parse_all(keys, parameters)?,
             (None, None) => {
                 let rule = "`#[locked]` needs the key of the lock; write `key = \"order:{id}\"`";
                 return Err(syn::Error::new(whole, rule));
@@ -159,13 +160,11 @@ fn lease(
 }
 
 fn number(count: &Expr) -> Result<u32> {
-    let number = syn::parse2(count.to_token_stream());
-    number
-        .and_then(|it: LitInt| it.base10_parse())
-        .or_else(|_| {
-            let rule = "is a number from 0 to 4294967295; write `max_renewals = 3`";
-            fail(count, format!("`max_renewals` {rule}"))
-        })
+    let number = syn::parse2::<LitInt>(count.to_token_stream());
+    number.and_then(|it| it.base10_parse()).or_else(|_| {
+        let rule = "is a number from 0 to 4294967295; write `max_renewals = 3`";
+        fail(count, format!("`max_renewals` {rule}"))
+    })
 }
 
 fn kind(value: Expr) -> Result<String> {
@@ -198,9 +197,17 @@ mod tests {
     use std::time::Duration;
 
     use proc_macro2::{Delimiter, Group};
+    use syn::parse::Parser;
 
+    /// Of a function with the parameters `id` and `r#type`.
     fn parse(arguments: &str) -> Result<Arguments> {
-        syn::parse_str(arguments)
+        parse_tokens(arguments.parse()?)
+    }
+
+    fn parse_tokens(arguments: TokenStream) -> Result<Arguments> {
+        let parameters = [syn::parse_quote!(id), syn::parse_quote!(r#type)];
+        let parser = |input: ParseStream<'_>| Arguments::parse(input, &parameters);
+        parser.parse2(arguments)
     }
 
     fn assert_same(found: &TokenStream, expected: TokenStream) {
@@ -228,7 +235,7 @@ mod tests {
             let (lease, renewals) = (hidden(quote!("30s")), hidden(quote!(3)));
             let (wait, on_loss) = (hidden(quote!("forever")), hidden(quote!("ignore")));
             let kind = hidden(quote!(fenced));
-            let found: Arguments = syn::parse2(quote! {
+            let found = parse_tokens(quote! {
                 key = #key, lease = #lease, max_renewals = #renewals, wait = #wait,
                 on_loss = #on_loss, kind = #kind
             })
@@ -243,6 +250,34 @@ mod tests {
             });
             assert_same(&found.call, call);
         }
+    }
+
+    #[test]
+    fn a_parameter_in_the_form_of_another_language_is_refused() {
+        for (key, expected) in [
+            ("a:#id", "`{id}`, without the `#`"),
+            ("#id.", "`{id}`, without the `#`"),
+            ("a:#{id}:b", "`{id}`, without the `#`"),
+            ("a:${id:>8}", "`{id}`, without the `$`"),
+            ("a:$id:b", "`{id}`, without the `$`"),
+            ("#7:#id.number", "`{id.number}`, without the `#`"),
+            ("#type", "`{type}`, without the `#`"),
+        ] {
+            for arguments in [format!("key = {key:?}"), format!("keys = [\"b\", {key:?}]")] {
+                let Err(error) = parse(&arguments) else {
+                    panic!("{arguments} is accepted");
+                };
+                let error = error.to_string();
+                assert!(error.ends_with(expected), "{arguments}: {error}");
+            }
+        }
+        let others = [
+            "#", "a#b", "#ids", "#other", "#{other}", "{id}#", "#{{id}}", "$", "#:{id}",
+        ];
+        for key in others.into_iter().chain(["{r#type}", "{id.f(\"#id\")}"]) {
+            assert!(parse(&format!("key = {key:?}")).is_ok(), "{key}");
+        }
+        assert!(parse("key = format_args!(\"#{id}\")").is_ok());
     }
 
     #[test]

@@ -8,24 +8,19 @@ use syn::{Expr, Result};
 
 use crate::literal::{fail, literal};
 
-/// The bounds of `leasehold::Lease`.
-const SHORTEST_FIXED: Duration = Duration::from_millis(1);
-const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
+/// The shortest leases of `leasehold::Lease`, and the longest one.
+const FIXED: Duration = Duration::from_millis(1);
+const RENEWED: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(1 << 53);
 
 /// Parses the duration of a lease and checks its bounds.
 pub(crate) fn lease(value: &Expr, fixed: bool) -> Result<Duration> {
-    let shortest = if fixed {
-        SHORTEST_FIXED
-    } else {
-        SHORTEST_RENEWED
-    };
-    within("lease", value, shortest)
+    within("lease", value, if fixed { FIXED } else { RENEWED })
 }
 
 /// Parses the time for which a lock is kept at least. It has the bounds of a fixed lease.
 pub(crate) fn at_least(value: &Expr) -> Result<Duration> {
-    within("at_least", value, SHORTEST_FIXED)
+    within("at_least", value, FIXED)
 }
 
 fn within(name: &str, value: &Expr, shortest: Duration) -> Result<Duration> {

@@ -1,7 +1,7 @@
 //! Generates the function with a lock around its body.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::arguments::Arguments;
@@ -30,16 +30,14 @@ pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream 
     let captures = parameters::captures(&mut signature, &quote!(#text #statements));
     let mut block = TokenStream::new();
     body.braces.surround(&mut block, |within| {
-        let name = quote_spanned!(Span::mixed_site()=> call);
-        let mut inner = TokenStream::new();
-        body.braces.surround(&mut inner, |within| {
-            within.extend(captures);
-            within.extend(statements.clone());
-        });
-        quote!(#(#inner_attributes)*).to_tokens(within);
+        let inner = quote!(#captures #statements);
+        let mut block = TokenStream::new();
+        body.braces
+            .surround(&mut block, |within| within.extend(inner));
         within.extend(quote_spanned! {Span::mixed_site()=>
-            let #name = #call;
-            #name.#run(move || -> #result #inner)
+            #(#inner_attributes)*
+            let call = #call;
+            call.#run(move || -> #result #block)
         });
     });
     quote!(#(#attributes)* #visibility #signature #block)

@@ -6,8 +6,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Result, ReturnType, Signature, Token, Type, Visibility, braced, parse_quote_spanned,
-    token,
+    Attribute, Result, ReturnType, Signature, Token, Type, TypePath, Visibility, braced,
+    parse_quote_spanned, token,
 };
 
 const ASYNC: &str = "an `async fn` cannot be locked: a lock belongs to one thread, and a future \
@@ -66,6 +66,12 @@ fn begins_a_function(input: ParseStream<'_>) -> Result<bool> {
     Ok(first.is_some_and(|word| word == "fn"))
 }
 
+fn is_future(written: &TypePath) -> bool {
+    let last = written.path.segments.last();
+    let is_pin = last.is_some_and(|last| last.ident == "Pin");
+    is_pin && written.to_token_stream().to_string().contains("Future")
+}
+
 impl Parse for Body {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let content;
@@ -102,16 +108,7 @@ impl Function {
             ReturnType::Type(_, written) => match &**written {
                 Type::Tuple(unit) if unit.elems.is_empty() => reject(unit, NO_RESULT),
                 // Macros such as `async_trait` turn an `async fn` into this.
-                Type::Path(path)
-                    if path
-                        .path
-                        .segments
-                        .last()
-                        .is_some_and(|last| last.ident == "Pin")
-                        && path.to_token_stream().to_string().contains("Future") =>
-                {
-                    reject(path, ASYNC);
-                }
+                Type::Path(path) if is_future(path) => reject(path, ASYNC),
                 _ => {}
             },
         }

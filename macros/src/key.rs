@@ -17,11 +17,11 @@ pub(crate) enum Key {
 
 impl Key {
     /// The keys of an array.
-    pub(crate) fn parse_all(value: Expr) -> Result<Vec<Self>> {
+    pub(crate) fn parse_all(value: Expr, parameters: &[Ident]) -> Result<Vec<Self>> {
         match value {
             Expr::Array(keys) if !keys.elems.is_empty() => {
                 let keys = keys.elems.into_iter().map(without_groups);
-                keys.map(Self::parse).collect()
+                keys.map(|key| Self::parse(key, parameters)).collect()
             }
             other => fail(
                 other,
@@ -30,9 +30,10 @@ impl Key {
         }
     }
 
-    pub(crate) fn parse(value: Expr) -> Result<Self> {
+    /// `parameters` are those of the function.
+    pub(crate) fn parse(value: Expr, parameters: &[Ident]) -> Result<Self> {
         match (literal(&value), value) {
-            (Some(text), _) => Self::format(&text),
+            (Some(text), _) => Self::format(&text, parameters),
             (None, Expr::Lit(other)) => fail(
                 other,
                 "`key` is a string or an expression that implements `Display`; \
@@ -42,28 +43,29 @@ impl Key {
         }
     }
 
-    fn format(literal: &LitStr) -> Result<Self> {
+    fn format(literal: &LitStr, parameters: &[Ident]) -> Result<Self> {
         let source = literal.value();
+        let error = |message| Err(syn::Error::new(literal.span(), message));
         if source.is_empty() {
-            return Err(syn::Error::new(
-                literal.span(),
-                "the name of a lock must have at least one byte; write `key = \"order:{id}\"`",
-            ));
+            let rule = "the name of a lock must have at least one byte";
+            return fail(literal, format!("{rule}; write `key = \"order:{{id}}\"`"));
         }
-        let error = |message: &str| syn::Error::new(literal.span(), message);
         let (mut text, mut values) = (String::new(), Vec::new());
         let mut rest = source.as_str();
-        while let Some(at) = rest.find(['{', '}']) {
-            let (before, from) = rest.split_at(at);
+        loop {
+            let (before, from) = rest.split_at(rest.find(['{', '}']).unwrap_or(rest.len()));
+            check_signs(before, rest, literal, parameters)?;
             text.push_str(before);
-            if from.starts_with("{{") || from.starts_with("}}") {
+            if from.is_empty() {
+                break;
+            } else if from.starts_with("{{") || from.starts_with("}}") {
                 text.push_str(&from[..2]);
                 rest = &from[2..];
                 continue;
             }
-            let inner = from.strip_prefix('{').ok_or_else(|| {
-                error("this `}` has no opening `{`; for a literal brace write `}}`")
-            })?;
+            let Some(inner) = from.strip_prefix('{') else {
+                return error("this `}` has no opening `{`; for a literal brace write `}}`");
+            };
             let (value, format, after) = placeholder(inner, literal)?;
             let name = match value {
                 Value::Variable(name) => name,
@@ -75,12 +77,29 @@ impl Key {
             text.push_str(&format!("{{{name}{format}}}"));
             rest = after;
         }
-        text.push_str(rest);
         Ok(Self::Format {
             text: LitStr::new(&text, literal.span()),
             values,
         })
     }
+}
+
+/// Refuses the placeholders of other languages: `#id`, `#{id}`, `$id` and `${id}`, if there is a
+/// parameter `id`. `rest` begins with `before`, the text before a placeholder.
+fn check_signs(before: &str, rest: &str, literal: &LitStr, parameters: &[Ident]) -> Result<()> {
+    for (at, sign) in before.match_indices(['#', '$']) {
+        let rest = &rest[at + 1..];
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        let ends = |it: char| !it.is_alphanumeric() && !"_.".contains(it);
+        let path = rest.split(ends).next().unwrap_or_default();
+        let is_of = |it: &Ident| path.split('.').next() == Some(&it.unraw().to_string());
+        if parameters.iter().any(is_of) {
+            let path = path.trim_end_matches('.');
+            let error = format!("for the value of the parameter write `{{{path}}}`");
+            return fail(literal, format!("{error}, without the `{sign}`"));
+        }
+    }
+    Ok(())
 }
 
 /// An expression that implements `Display`.
@@ -165,7 +184,7 @@ mod tests {
 
     fn key(text: &str) -> Result<(String, Vec<String>)> {
         let literal = LitStr::new(text, Span::call_site());
-        match Key::format(&literal)? {
+        match Key::format(&literal, &[])? {
             Key::Format { text, values } => {
                 let values = values.iter().map(|value| quote!(#value).to_string());
                 Ok((text.value(), values.collect()))
@@ -195,9 +214,9 @@ mod tests {
             ("{a::B}", "{0}", &["a :: B"]),
             ("{a::B:?}", "{0:?}", &["a :: B"]),
             ("{f(a::b, c[1])}", "{0}", &["f (a :: b , c [1])"]),
-            (r#"{m["a}:b"]}"#, "{0}", &[r#"m ["a}:b"]"#]),
-            (r#"{A::f("a:}b")}"#, "{0}", &[r#"A :: f ("a:}b")"#]),
-            (r#"{m["a\"}"]:?}"#, "{0:?}", &[r#"m ["a\"}"]"#]),
+            ("{m[\"a}:b\"]}", "{0}", &["m [\"a}:b\"]"]),
+            ("{A::f(\"a:}b\")}", "{0}", &["A :: f (\"a:}b\")"]),
+            ("{m[\"a\\\"}\"]:?}", "{0:?}", &["m [\"a\\\"}\"]"]),
             ("{{literally}}", "{{literally}}", &[]),
             ("{{{id}}}", "{{{id}}}", &[]),
             ("größe:{größe}", "größe:{größe}", &[]),

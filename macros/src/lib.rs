@@ -12,6 +12,7 @@ mod literal;
 mod parameters;
 
 use proc_macro2::TokenStream;
+use syn::parse::{ParseStream, Parser};
 
 use arguments::Arguments;
 use function::Function;
@@ -31,13 +32,14 @@ pub fn locked(
 /// Returns the locked function. On an error, returns the unchanged item after the error, so that
 /// the item stays defined and causes no further errors.
 fn locked_function(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let arguments = syn::parse2::<Arguments>(arguments);
     let function = match syn::parse2::<Function>(item.clone()) {
         Ok(function) => function,
         Err(error) => return with_errors(&[error], item),
     };
     let mut errors = function.errors();
-    let arguments = arguments.map_err(|error| errors.push(error));
+    let parameters = parameters::names(&function.signature);
+    let parser = |input: ParseStream<'_>| Arguments::parse(input, &parameters);
+    let arguments = parser.parse2(arguments).map_err(|error| errors.push(error));
     match arguments {
         Ok(arguments) if errors.is_empty() => expansion::expand(&arguments, &function),
         _ => with_errors(&errors, item),

@@ -50,6 +50,13 @@ pub(crate) fn captures(signature: &mut Signature, text: &TokenStream) -> TokenSt
     statements.into_iter().rev().collect()
 }
 
+/// The variables of all parameters, except `self`.
+pub(crate) fn names(signature: &Signature) -> Vec<Ident> {
+    let mut names = Names::default();
+    names.visit_signature_mut(&mut signature.clone());
+    names.0
+}
+
 /// True for `#[expect(unused)]` and `#[expect(unused_variables)]`.
 fn expects_unused(attribute: &Attribute) -> bool {
     let lints = Punctuated::<Meta, Token![,]>::parse_terminated;

@@ -85,6 +85,11 @@ impl Desk {
         name()
     }
 
+    #[locked(client = self.locks, key = format_args!("#{id}"))]
+    fn signed(&self, id: u64) -> Named {
+        name()
+    }
+
     #[locked(client = self.locks, key = name)]
     fn given(&self, name: &str) -> leasehold::Result<()> {
         Ok(())
@@ -126,6 +131,7 @@ fn a_key_can_use_parameters_fields_and_calls() {
     assert_eq!(desk.keywords("tea", 7).unwrap(), "tea:  7");
     assert_eq!(desk.constant().unwrap(), "the {only} one");
     assert_eq!(desk.expression(order).unwrap(), "order:7");
+    assert_eq!(desk.signed(7).unwrap(), "#7");
 }
 
 #[test]

@@ -17,4 +17,9 @@ fn empty() -> leasehold::Result<()> {
     Ok(())
 }
 
+#[locked(key = "order:#id")]
+fn spring(id: u64) -> leasehold::Result<u64> {
+    Ok(id)
+}
+
 fn main() {}
