@@ -64,6 +64,8 @@ use super::methods::*;
 /// * [`unlock`](crate::Lock::unlock) releases every name, even if one of them fails. It returns the
 ///   first error, a loss before other errors. If the thread does not hold all names without a
 ///   guard, it returns [`Error::NotHeld`](crate::Error::NotHeld) and releases nothing.
+/// * There is no `inspect`, `holder` or `force_unlock` for all names, because each name can have
+///   another owner: call those of the [`ReentrantLock`] of each name.
 ///
 /// An empty list of names, a name that occurs twice, and an invalid name are an
 /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) of the first call.

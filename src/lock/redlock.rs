@@ -54,6 +54,9 @@ use super::methods::*;
 ///   did not.
 /// * Each client counts its server's part in its [`Stats`](crate::Stats), and reports the loss of
 ///   that part in its [`LockEvent`](crate::LockEvent)s, even while a majority is left.
+/// * There is no `inspect`, `holder` or `force_unlock` for all servers, because each server can
+///   have another owner: call those of each client, such as
+///   [`LockClient::force_unlock`](crate::LockClient::force_unlock), with the name of the lock.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
