@@ -203,6 +203,7 @@
 //!
 //! [deployments.md]: guide::deployments
 //! [fencing-token]: FencedGuard::fencing_token
+//! [permissions.md]: guide::permissions
 //! [redisson.md]: guide::redisson
 //! [time-limits]: guide::deployments#time-limits-and-failovers
 //! [which_lock.md]: guide::which_lock

@@ -216,6 +216,39 @@ fn the_files_that_documents_link_to_exist() {
     }
 }
 
+/// In rustdoc there are no files beside a page: other targets of its links take their place.
+#[test]
+fn the_links_between_pages_lead_to_pages_of_the_guide() {
+    let library = read(&repository().join("src/lib.rs"));
+    let included = library.split("page!(").skip(1).filter_map(|rest| {
+        let (_, page) = rest.split_once("\"../")?;
+        Some((page.split('"').next()?, "src/links.md", "["))
+    });
+    let included: Vec<_> = included.collect();
+    assert!(included.len() > 10, "{included:?}");
+    let first = [("docs/promises.md", "src/lib.rs", "//! [")];
+    for (page, links, before) in included.into_iter().chain(first) {
+        let targets = read(&repository().join(links));
+        let text = read(&repository().join(page));
+        for inline in text.split("](").skip(1).map(|rest| rest.split(')').next()) {
+            assert!(
+                !inline.is_some_and(|target| target.contains(".md")),
+                "{page}: {inline:?}"
+            );
+        }
+        for (name, _) in text
+            .lines()
+            .filter_map(|line| line.strip_prefix('[')?.split_once("]: "))
+        {
+            let target = format!("{before}{name}]: ");
+            assert!(
+                targets.lines().any(|line| line.starts_with(&target)),
+                "{page}: {name}"
+            );
+        }
+    }
+}
+
 /// The files that a document links to.
 fn linked_files(text: &str) -> Vec<String> {
     let inline = text.split("](").skip(1).map(|rest| rest.split(')').next());
