@@ -1,6 +1,6 @@
 //! Shows that the simulation finds bugs. Each test plants one bug in a copy of the source, or
 //! leaves one rule out, and the simulation must find it within a minute. In the unchanged source it
-//! must find nothing.
+//! must find nothing. Bugs that the simulation does not look for must be found by a test of `it`.
 //!
 //! Each bug has a seed that leads to it soon. If a change of the library leads elsewhere, another
 //! seed may be needed: a scenario takes seconds, and most bugs show in many. All copies have one
@@ -17,11 +17,17 @@
 //! | conditions: the order of steps, late copies, notifications that go on | `it::condition` |
 //! | a wait for several links sees replies that other threads took | `transport::link::tests` |
 //! | a call for several names does not keep the first for long | `it::multi` |
+//!
+//! No edit can make the drop of an owned guard in a forked child release the lock of its parent:
+//! the drop sends nothing, and the child has no watchdog thread. The edit for a fork is one of
+//! other guards.
 
 #[path = "planted/bugs.rs"]
 mod bugs;
 #[path = "planted/condition_rules.rs"]
 mod condition_rules;
+#[path = "planted/owned.rs"]
+mod owned;
 #[path = "planted/redisson_rules.rs"]
 mod redisson_rules;
 #[path = "planted/rows.rs"]
@@ -39,6 +45,12 @@ use parking_lot::Mutex;
 
 /// For how long the simulation runs, in seconds.
 const SECONDS: &str = "60";
+
+/// The profile of this program, and its folder in the target directory.
+const PROFILE: (&str, &str) = match cfg!(debug_assertions) {
+    true => ("dev", "debug"),
+    false => ("release", "release"),
+};
 
 /// The copy. One bug at a time is in it, and one run at a time occupies a core.
 static COPY: LazyLock<Mutex<PathBuf>> = LazyLock::new(|| {
@@ -184,10 +196,46 @@ mod left_out {
     }
 }
 
+/// A test for each bug: its edits, and the test of `it` that must find it.
+macro_rules! tested {
+    ($($bug:ident = $edits:path, $test:literal;)+) => {
+        $(
+            #[test]
+            #[ignore = "soak"]
+            fn $bug() {
+                assert_fails($edits, $test);
+            }
+        )+
+
+        pub(super) const EDITS: &[&[Edit]] = &[$($edits),+];
+    };
+}
+
+/// Bugs of owned guards and of their tokens.
+mod guard {
+    use super::{Edit, assert_fails, bugs, owned};
+
+    tested! {
+        token_adopted_twice = owned::TOKEN_ADOPTED_TWICE,
+            "contract::matrix::reentrant_in_one_server::owned::\
+             a_token_gives_an_owned_hold_to_another_client";
+        permit_adopted_twice = owned::PERMIT_ADOPTED_TWICE, "tokens::a_permit_is_given_away";
+        release_by_a_forked_child = owned::RELEASE_BY_A_FORKED_CHILD,
+            "faults::fork::a_forked_child_neither_has_nor_affects_its_parents_locks";
+        kept_at_shutdown = owned::KEPT_AT_SHUTDOWN,
+            "faults::owned::a_guard_that_is_used_after_a_shutdown_was_lost_by_it";
+        ends_with_its_first_thread = owned::ENDS_WITH_ITS_FIRST_THREAD,
+            "contract::matrix::reentrant_in_one_server::owned::every_thread_can_use_an_owned_guard";
+        kept_by_a_thread_that_ends = bugs::DROP_WITHOUT_RELEASE,
+            "faults::owned::a_guard_that_is_sent_to_a_thread_that_ends_is_released";
+    }
+}
+
 /// Fails as soon as a rename in the source needs the same rename here.
 #[test]
 fn every_bug_can_be_planted() {
-    let found = bug::EDITS.iter().chain(row::EDITS).chain(left_out::EDITS);
+    let found = [bug::EDITS, row::EDITS, left_out::EDITS, guard::EDITS];
+    let found = found.into_iter().flatten();
     for edit in found.copied().flatten() {
         edit.apply(&read(&repository().join(edit.file)));
     }
@@ -214,6 +262,14 @@ fn assert_finds(bug: &[Edit], run: &str, kinds: &[&str]) {
     assert!(kinds.iter().any(is_found), "{output}");
 }
 
+/// The test must run with the bug, and fail.
+fn assert_fails(bug: &[Edit], test: &str) {
+    let arguments = format!("test --package leasehold-tests --test it -- --exact {test}");
+    let output = text(&cargo(&COPY.lock(), bug, &arguments));
+    println!("{output}");
+    assert!(output.contains("0 passed; 1 failed"), "{output}");
+}
+
 /// Runs the simulation with this seed and these limits, until the first violation.
 fn simulate(program: &Path, run: &str) -> Output {
     let run = Command::new(program)
@@ -235,27 +291,29 @@ fn folder() -> PathBuf {
     target.join("planted")
 }
 
-/// Builds the program from the copy with a bug, and removes the bug from the copy.
+/// Builds the program from the copy with a bug.
 fn build(copy: &Path, bug: &[Edit]) -> PathBuf {
+    let arguments = "build --package leasehold-simulation --example simulate";
+    let built = cargo(copy, bug, arguments);
+    assert!(built.status.success(), "{}", text(&built));
+    let (_, directory) = PROFILE;
+    let programs = folder().join("target").join(directory).join("examples");
+    programs.join("simulate")
+}
+
+/// Calls cargo for the copy with a bug, and removes the bug from the copy.
+fn cargo(copy: &Path, bug: &[Edit], arguments: &str) -> Output {
     plant(copy, bug);
-    let (profile, directory) = if cfg!(debug_assertions) {
-        ("dev", "debug")
-    } else {
-        ("release", "release")
-    };
+    let (profile, _) = PROFILE;
+    let mut arguments = arguments.split_whitespace();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args("build --quiet --offline --locked --package leasehold-simulation".split(' '))
-        .args([
-            "--example",
-            "simulate",
-            "--profile",
-            profile,
-            "--manifest-path",
-        ])
+    let called = Command::new(cargo)
+        .args(arguments.next())
+        .args("--quiet --offline --locked --manifest-path".split(' '))
         .arg(copy.join("Cargo.toml"))
-        .arg("--target-dir")
+        .args(["--profile", profile, "--target-dir"])
         .arg(folder().join("target"))
+        .args(arguments)
         // Each bug changes a few files.
         .env("CARGO_INCREMENTAL", "1")
         .output()
@@ -263,9 +321,7 @@ fn build(copy: &Path, bug: &[Edit]) -> PathBuf {
     for edit in bug {
         write(&copy.join(edit.file), &read(&repository().join(edit.file)));
     }
-    assert!(built.status.success(), "{}", text(&built));
-    let programs = folder().join("target").join(directory).join("examples");
-    programs.join("simulate")
+    called
 }
 
 fn plant(copy: &Path, edits: &[Edit]) {
