@@ -175,22 +175,6 @@ fn the_table_of_messages_has_each_script_that_publishes() {
     assert!(scripts > 8, "{scripts}");
 }
 
-/// Elsewhere the link is a path, which leads nowhere there.
-#[test]
-fn the_links_of_pages_to_the_source_have_a_target_in_the_documentation() {
-    let targets = read(&repository().join("src/links.md"));
-    for page in pages() {
-        for line in read(&page)
-            .lines()
-            .filter(|line| line.contains("]: ../src/"))
-        {
-            let (name, _) = line.split_once("]: ").unwrap();
-            let is_replaced = targets.contains(&format!("{name}]: crate"));
-            assert!(is_replaced, "{}: {line}", page.display());
-        }
-    }
-}
-
 #[test]
 fn the_rows_of_the_map_have_different_subjects() {
     let text = read(&repository().join("ARCHITECTURE.md"));
