@@ -57,10 +57,13 @@ local function call_next(lock, publish, only_reader)
     local round = 0
     if called and time_left(called) == 0 then
         -- With the mark. Those that entered the line after the call were not called.
-        local silent = redis.call(
-            'zrangebyscore', line, '-inf', string.format('%.0f', called), 'limit', 0,
-            called_together(called) + 1
-        )
+        local silent = {}
+        local first = redis.call('zrange', line, 0, called_together(called), 'withscores')
+        for at = 1, #first, 2 do
+            if tonumber(first[at + 1]) <= called then
+                silent[#silent + 1] = first[at]
+            end
+        end
         if type(redis.pcall('zrem', line, unpack(silent))) == 'table' then
             return false
         end
@@ -171,7 +174,7 @@ local function enter_line(lock, place, role)
             local is_near = rank <= called_together(-mark)
             if is_near and tonumber(redis.call('zscore', line, place)) <= -mark then
                 -- It was called, and has answered.
-                redis.call('zrem', line, '')
+                redis.pcall('zrem', line, '')
             end
             return rank - 1
         end

@@ -6,6 +6,7 @@ mod many_servers;
 
 use leasehold::Result;
 
+use crate::line::{add_place, listen};
 use crate::support::prelude::*;
 use crate::support::proxy::repository;
 use crate::support::refused;
@@ -124,6 +125,21 @@ fn the_acl_line_of_queries_is_enough_for_a_plain_lock() {
     guard.query::<()>(pipe.get("{order:42}:state")).unwrap();
     guard.extend(SOON.get()).unwrap();
     lock.inspect().unwrap();
+    let wait_and_unlock = || other.acquire()?.unlock();
+    kinds::while_another_waits(wait_and_unlock, || guard.unlock()).unwrap();
+    assert_eq!(refused(&server), [""; 0]);
+}
+
+/// Also if a client before it has stopped, so that its place is taken away.
+#[test]
+fn the_acl_line_of_queries_is_enough_behind_a_client_that_does_not_answer() {
+    let server = Server::start();
+    let url = server.with_user(documented_for("orders"));
+    let [lock, other] = [(); 2].map(|()| client(&url).reentrant_lock("order:42"));
+    let guard = lock.acquire().unwrap();
+    let stopped = "redisson_lock__channel:{leasehold:stopped}".to_owned();
+    add_place(&server, "order:42", &stopped);
+    let _listens = listen(&server, &[stopped]);
     let wait_and_unlock = || other.acquire()?.unlock();
     kinds::while_another_waits(wait_and_unlock, || guard.unlock()).unwrap();
     assert_eq!(refused(&server), [""; 0]);
