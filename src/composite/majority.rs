@@ -158,7 +158,7 @@ impl<'a> Rounds<'a> {
         if granted.len() >= needed {
             return Ok(Break(true));
         }
-        let took = Moment::now().since(asked);
+        let took = length_of_round(Moment::now().since(asked), replies.failures.is_empty());
         Ok(self.after_refusal(seats, granted, replies.refused, took))
     }
 
@@ -255,6 +255,15 @@ impl<'a> Rounds<'a> {
     }
 }
 
+/// How long a round took, without the time for which it waited for a server in vain. With that, the
+/// thread would pause for many seconds, in which no message wakes it, after a server stood still.
+fn length_of_round(took: Duration, has_all_replies: bool) -> Duration {
+    match has_all_replies {
+        true => took,
+        false => took.min(LONGEST_BACKOFF),
+    }
+}
+
 /// The pause after `before` earlier pauses in a row, when the last round took `took`. A pause
 /// shorter than a round would lead to the same collision again.
 fn backoff_time(before: u32, took: Duration) -> Duration {
@@ -266,6 +275,16 @@ fn backoff_time(before: u32, took: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silent_server_does_not_prolong_the_pauses() {
+        let second = Duration::from_secs(1);
+        for before in [0, 3, u32::MAX] {
+            let pause = backoff_time(before, length_of_round(second, false));
+            assert!(pause < second, "{pause:?} after {before}");
+        }
+        assert_eq!(length_of_round(second, true), second);
+    }
 
     #[test]
     fn pauses_grow_with_the_rounds_and_with_their_length() {
