@@ -37,7 +37,7 @@ pub const DEAD_KEPT: &[Edit] = &[Edit::new(
 /// A called client that is refused leaves its mark.
 pub const MARK_KEPT: &[Edit] = &[Edit::new(
     LINE,
-    r"    redis.call('zrem', line, '')
+    r"    redis.pcall('zrem', line, '')
             end
             return rank - 1",
     r"end
