@@ -61,12 +61,21 @@ pub(crate) fn next_target_id() -> TargetId {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// The most targets without renewals that are handled in one pass. A program may drop many guards
+/// at once, and while their releases are prepared, the leases of others run.
+const OTHERS: usize = 1_000;
+
+type ByTime = BTreeSet<(Moment, TargetId)>;
+
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
     targets: HashMap<TargetId, Target<T>>,
-    by_due: BTreeSet<(Moment, TargetId)>,
+    /// Targets whose leases are renewed.
+    renewed_by_due: ByTime,
+    /// Idle grants, and fixed leases.
+    others_by_due: ByTime,
     /// The targets that threads rely on, first the one that is unconfirmed for the longest time.
-    by_unconfirmed: BTreeSet<(Moment, TargetId)>,
+    by_unconfirmed: ByTime,
 }
 
 #[derive(Debug)]
@@ -80,8 +89,9 @@ impl<T> Default for Registry<T> {
     fn default() -> Self {
         Self {
             targets: HashMap::new(),
-            by_due: BTreeSet::new(),
-            by_unconfirmed: BTreeSet::new(),
+            renewed_by_due: ByTime::new(),
+            others_by_due: ByTime::new(),
+            by_unconfirmed: ByTime::new(),
         }
     }
 }
@@ -124,21 +134,29 @@ impl<T: Clone> Registry<T> {
         Some(entry.target)
     }
 
+    fn by_due(&mut self, schedule: &Schedule) -> &mut ByTime {
+        match schedule.lease {
+            Some(_) => &mut self.renewed_by_due,
+            None => &mut self.others_by_due,
+        }
+    }
+
     fn enter(&mut self, id: TargetId, schedule: Schedule) {
-        self.by_due.insert((schedule.due, id));
+        self.by_due(&schedule).insert((schedule.due, id));
         if schedule.unconfirmed != Moment::NEVER {
             self.by_unconfirmed.insert((schedule.unconfirmed, id));
         }
     }
 
     fn leave(&mut self, id: TargetId, schedule: Schedule) {
-        self.by_due.remove(&(schedule.due, id));
+        self.by_due(&schedule).remove(&(schedule.due, id));
         self.by_unconfirmed.remove(&(schedule.unconfirmed, id));
     }
 
     /// Removes all targets.
     pub(crate) fn take_all(&mut self) -> Vec<T> {
-        self.by_due.clear();
+        self.renewed_by_due.clear();
+        self.others_by_due.clear();
         self.by_unconfirmed.clear();
         let targets = self.targets.drain();
         targets.map(|(_, entry)| entry.target).collect()
@@ -150,25 +168,38 @@ impl<T: Clone> Registry<T> {
 
     /// When the first target is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.by_due.first().map(|&(due, _)| due)
+        let first = [&self.renewed_by_due, &self.others_by_due].map(|set| set.first());
+        first.into_iter().flatten().map(|&(due, _)| due).min()
     }
 
-    /// The targets that are due by `until`, the first one first.
-    fn due_by(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Target<T>)> {
-        let due = self.by_due.iter();
-        let due = due.take_while(move |&&(due, _)| due <= until);
+    /// The targets of this set that are due by `until`, the first one first.
+    fn due_by<'a>(
+        &'a self,
+        set: &'a ByTime,
+        until: Moment,
+    ) -> impl Iterator<Item = (TargetId, &'a Target<T>)> {
+        let due = set.iter().take_while(move |&&(due, _)| due <= until);
         due.map(|&(_, id)| (id, &self.targets[&id]))
     }
 
-    /// Returns the targets that are due at `now`, and those that would be due within the slack of
-    /// the first of them. They stay registered, and can be removed while the caller handles them.
+    fn renewed(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Target<T>)> {
+        self.due_by(&self.renewed_by_due, until)
+    }
+
+    fn others(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Target<T>)> {
+        self.due_by(&self.others_by_due, until).take(OTHERS)
+    }
+
+    /// Returns the targets that are due at `now`, first those whose leases are renewed. With them
+    /// come those that would be due within the slack of the first of them. Of the other targets it
+    /// returns no more than a pass handles. All stay registered, and can be removed while the caller
+    /// handles them.
     pub(crate) fn due(&self, now: Moment) -> Vec<(TargetId, T)> {
-        let Some((_, first)) = self.due_by(now).next() else {
-            return Vec::new();
-        };
-        let lease = first.schedule.and_then(|schedule| schedule.lease);
+        let first = self.renewed(now).next();
+        let first = first.and_then(|(_, entry)| entry.schedule);
+        let lease = first.and_then(|schedule| schedule.lease);
         let until = now.after(lease.map_or(Duration::ZERO, slack));
-        let due = self.due_by(until);
+        let due = self.renewed(until).chain(self.others(until));
         due.map(|(id, entry)| (id, entry.target.clone())).collect()
     }
 
@@ -190,7 +221,8 @@ impl<T: Clone> Registry<T> {
 
     /// The earliest end of a lease after `now`, among the targets that are due by `until`.
     pub(crate) fn next_end(&self, now: Moment, until: Moment) -> Option<Moment> {
-        let ends = self.due_by(until).filter_map(|(_, entry)| entry.schedule);
+        let due = self.renewed(until).chain(self.others(until));
+        let ends = due.filter_map(|(_, entry)| entry.schedule);
         let ends = ends.map(|schedule| schedule.ends);
         ends.filter(|&ends| ends > now).min()
     }
@@ -200,7 +232,7 @@ impl<T: Clone> Registry<T> {
     /// renewal, a sixth of the lease, or until it is due if that is later. So a server that hangs
     /// leaves every lease time for more than one attempt.
     pub(crate) fn io_end(&self, now: Moment, latest: Moment) -> Moment {
-        let ends = self.due_by(latest).filter_map(|(_, entry)| {
+        let ends = self.renewed(latest).filter_map(|(_, entry)| {
             let schedule = entry.schedule?;
             let time = left_at_renewal(schedule.lease?) / 2;
             Some(schedule.due.max(now.after(time)))
@@ -263,6 +295,28 @@ mod tests {
         assert_eq!(ids, [1, 2], "30 s / 32 is 937 ms");
     }
 
+    /// Otherwise a lease ends while the releases of many dropped guards are prepared.
+    #[test]
+    fn a_renewal_comes_before_many_releases_of_which_a_pass_has_a_part() {
+        let mut registry = Registry::default();
+        let many = OTHERS as u64 + 500;
+        for id in 0..many {
+            registry.add(id, (), schedule(10));
+        }
+        let lease = Some(Duration::from_secs(30));
+        let renewed = Schedule {
+            lease,
+            ..schedule(900)
+        };
+        registry.add(many, (), renewed);
+        let due = registry.due(at(900));
+        assert_eq!((due[0].0, due.len()), (many, 1 + OTHERS));
+        for (id, ()) in due {
+            registry.remove(id);
+        }
+        assert_eq!(registry.due(at(900)).len(), 500);
+    }
+
     #[test]
     fn the_next_end_is_that_of_a_lease_that_still_runs() {
         let mut registry = Registry::default();
@@ -319,9 +373,13 @@ mod tests {
     fn change() -> impl Strategy<Value = Change> {
         let any_schedule = || {
             let unconfirmed = prop::option::of(0..1000u64);
-            (0..1000u64, unconfirmed).prop_map(|(due, unconfirmed)| Schedule {
-                unconfirmed: unconfirmed.map_or(Moment::NEVER, at),
-                ..schedule(due)
+            (0..1000u64, unconfirmed, any::<bool>()).prop_map(|(due, unconfirmed, is_renewed)| {
+                Schedule {
+                    unconfirmed: unconfirmed.map_or(Moment::NEVER, at),
+                    // Without a slack.
+                    lease: is_renewed.then_some(Duration::ZERO),
+                    ..schedule(due)
+                }
             })
         };
         prop_oneof![
@@ -364,16 +422,18 @@ mod tests {
                 let unconfirmed = unconfirmed.min().unwrap_or(Moment::NEVER);
                 prop_assert_eq!(registry.unconfirmed_since(), unconfirmed);
             }
-            let first = |of: fn(&Schedule) -> Moment, most| {
+            let first = |of: fn(&Schedule) -> (bool, Moment), most| {
                 let all = model.iter();
                 let all = all.filter_map(|(id, schedule)| Some((of(schedule.as_ref()?), *id)));
-                let mut all: Vec<_> = all.filter(|&(moment, _)| moment <= at(now)).collect();
+                let mut all: Vec<_> = all.filter(|&((_, moment), _)| moment <= at(now)).collect();
                 all.sort_unstable();
                 all.into_iter().take(most).map(|(_, id)| (id, ())).collect::<Vec<_>>()
             };
-            prop_assert_eq!(registry.due(at(now)), first(|one| one.due, usize::MAX));
+            // First those that are renewed.
+            let due = first(|one| (one.lease.is_none(), one.due), usize::MAX);
+            prop_assert_eq!(registry.due(at(now)), due);
             let unconfirmed = registry.unconfirmed(at(now), most);
-            prop_assert_eq!(unconfirmed, first(|one| one.unconfirmed, most));
+            prop_assert_eq!(unconfirmed, first(|one| (false, one.unconfirmed), most));
         }
     }
 }
