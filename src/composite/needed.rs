@@ -8,8 +8,9 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::{Answer, Ask};
+use crate::engine::{Ask, NotGranted};
 use crate::error::{Error, Result};
+use crate::local::Granted;
 use crate::protocol::AcquireOptions;
 use crate::request::{NoReply, Reply, Request, confirmed, request_batch, request_majority};
 use crate::script::{Call, granted};
@@ -47,7 +48,7 @@ impl Needed {
         asks: &mut [(Ask<'a>, AcquireOptions)],
         until: Moment,
         budget: &CallBudget,
-    ) -> Vec<Answer> {
+    ) -> Vec<Result<Granted, NotGranted>> {
         let request = |(ask, options): &(Ask<'a>, AcquireOptions)| Request {
             until,
             ..ask.request(ask.call(options))
@@ -59,12 +60,11 @@ impl Needed {
         };
         let is_good = |reply: &_| granted(reply).is_some();
         let results = self.request(&requests, is_good, next_call, budget);
-        let mut answers: Vec<Answer> = Vec::with_capacity(requests.len());
+        let mut answers: Vec<Result<Granted, NotGranted>> = Vec::with_capacity(requests.len());
         let results = requests.iter().zip(results);
         for ((ask, options), (request, mut result)) in asks.iter_mut().zip(results) {
             // A majority needs no replicas. What was granted besides a refusal is released.
-            let is_granted = |answer: &Answer| matches!(answer, Answer::Granted(_));
-            if self == Self::All && answers.iter().all(is_granted) {
+            if self == Self::All && answers.iter().all(Result::is_ok) {
                 let next_call = |_| Some(ask.next_copy(options));
                 result = confirmed(result, request, next_call, budget);
             }

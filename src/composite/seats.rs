@@ -8,7 +8,7 @@ use super::needed::Needed;
 use super::{CompositeCall, Missing};
 use crate::base::clock::Moment;
 use crate::engine::{
-    Answer, Ask, HeldLock, LockCall, SingleLock, Wait, give_up, keep, no_reply,
+    Ask, HeldLock, LockCall, NotGranted, SingleLock, Wait, give_up, keep, no_reply,
     take_without_request, wait_for_claim,
 };
 use crate::error::{Error, Result};
@@ -213,10 +213,10 @@ impl<'a> Seats<'a> {
         for (at, answer) in asked.into_iter().zip(answers) {
             let seat = &mut self.seats[at];
             match answer {
-                Answer::Granted(granted) => seat.granted = Some(granted),
-                Answer::TooLate(_) => replies.is_too_late = true,
-                Answer::Failed(_, error) => replies.failures.push(error),
-                Answer::Refused(refusal) => {
+                Ok(granted) => seat.granted = Some(granted),
+                Err(NotGranted::TooLate(_)) => replies.is_too_late = true,
+                Err(NotGranted::Failed(_, error)) => replies.failures.push(error),
+                Err(NotGranted::Refused(refusal)) => {
                     if refusal.is_foreign()
                         && let Some(claim) = &seat.claim
                     {

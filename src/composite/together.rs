@@ -8,10 +8,10 @@ use super::needed::Needed;
 use super::seats::{Seat, Seats};
 use super::{CompositeCall, Missing};
 use crate::base::clock::Moment;
-use crate::engine::{Answer, Ask, HeldLock, LockCall, Refusal, SingleLock};
+use crate::engine::{Ask, HeldLock, LockCall, NotGranted, SingleLock};
 use crate::error::Result;
 use crate::local::{Claim, Granted};
-use crate::protocol::AcquireOptions;
+use crate::protocol::{AcquireOptions, Refusal};
 
 /// A request for more names than this looks at no line. It bounds the time of a script.
 const LINES: usize = 32;
@@ -142,23 +142,23 @@ fn request(seats: &mut Seats<'_>, are_all: bool, refused: &mut Vec<Refused>) -> 
         let first = &seats[group[0]];
         // The wait for the first name of the group alone finds out more.
         let by_unknown = Refused::by_unknown(first.at);
-        if !matches!(answer, Answer::Failed(..)) {
+        if !matches!(answer, Err(NotGranted::Failed(..))) {
             let claims = group.iter().filter_map(|&at| seats[at].claim.as_ref());
             claims.for_each(Claim::replied);
         }
         match answer {
-            Answer::Granted(granted) => give(seats, group, &granted),
-            Answer::TooLate(_) => refused.push(by_unknown),
-            Answer::Refused(refusal) => {
+            Ok(granted) => give(seats, group, &granted),
+            Err(NotGranted::TooLate(_)) => refused.push(by_unknown),
+            Err(NotGranted::Refused(refusal)) => {
                 let Seat { at, part, .. } = seats[group[refusal.at]];
                 let owner = Owner::of(&refusal, part.lock);
                 refused.push(Refused { at, owner });
             }
-            Answer::Failed(_, error) if error.is_transient() => {
+            Err(NotGranted::Failed(_, error)) if error.is_transient() => {
                 refused.push(by_unknown);
                 silent = silent.or(Some(error));
             }
-            Answer::Failed(_, error) => failure = failure.or(Some(error)),
+            Err(NotGranted::Failed(_, error)) => failure = failure.or(Some(error)),
         }
     }
     if silent.is_none() {

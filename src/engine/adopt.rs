@@ -5,7 +5,7 @@
 //! token works once.
 
 use super::acquire::keep;
-use super::ask::{Answer, Ask};
+use super::ask::{Ask, NotGranted};
 use super::held_lock::HeldLock;
 use super::lock_call::LockCall;
 use super::single_lock::SingleLock;
@@ -54,11 +54,9 @@ impl SingleLock {
             adopts: true,
             ..AcquireOptions::default()
         };
-        let asked = Ask::of_owner(owner, self, token.terms).send(&options, None, None, budget);
-        let mut granted = match asked.answer {
-            Answer::Granted(granted) => granted,
-            other => return Err(call.not_adopted(other)),
-        };
+        let mut ask = Ask::of_owner(owner, self, token.terms);
+        let granted = ask.send(&options, None, None, budget);
+        let mut granted = granted.map_err(|not_granted| call.not_adopted(not_granted))?;
         granted.tokens = token
             .fencing
             .map_or(0..0, |number| number..number.saturating_add(1));
@@ -72,16 +70,16 @@ impl SingleLock {
 }
 
 impl LockCall<'_> {
-    fn not_adopted(self, answer: Answer) -> Error {
-        match answer {
-            Answer::Failed(_, mut error) => {
+    fn not_adopted(self, not_granted: NotGranted) -> Error {
+        match not_granted {
+            NotGranted::Failed(_, mut error) => {
                 if let Error::Unavailable { cause, .. } = &mut error {
                     *cause = Cause::from(format!("{cause}; its token may be spent")).into();
                 }
                 error
             }
-            Answer::TooLate(_) => self.too_late_error(),
-            Answer::Granted(_) | Answer::Refused(_) => Error::Lost {
+            NotGranted::TooLate(_) => self.too_late_error(),
+            NotGranted::Refused(_) => Error::Lost {
                 lock: self.lock.name().into(),
                 reason: LostReason::TokenSpent,
             },

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use super::line::Standing;
 use super::single_lock::SingleLock;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -15,7 +14,7 @@ use crate::base::owner::OwnerId;
 use crate::error::Error;
 use crate::lease::Terms;
 use crate::local::Granted;
-use crate::protocol::{AcquireOptions, AcquireReply};
+use crate::protocol::{AcquireOptions, Refusal, acquired};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, confirmed, request_one};
 use crate::script::Call;
 
@@ -32,40 +31,21 @@ pub(crate) struct Ask<'a> {
     terms: Terms,
     /// The owner id of the newest copy.
     owner: OwnerId,
-}
-
-/// A request for a lock that was sent, and what has come of it.
-pub(super) struct Asked {
-    pub(super) answer: Answer,
-    /// The caller waits if the lock is held.
-    pub(super) waits: bool,
-    /// There is no reply, and a copy may be executed later.
+    /// After it was sent: there is no reply, and a copy may be executed later.
     pub(super) is_unanswered: bool,
-    /// A copy may have entered the line without a reply, so the client may be called.
+    /// After it was sent: a copy may have entered the line without a reply, so the client may be
+    /// called.
     pub(super) may_be_called: bool,
 }
 
-/// What a request has brought.
-pub(crate) enum Answer {
-    Granted(Granted),
-    /// A grant to this owner whose lease was over when the reply arrived. It is being released.
+/// Why a request has brought no grant.
+pub(crate) enum NotGranted {
+    /// The lease of a grant to this owner was over when the reply arrived. It is being released.
     TooLate(OwnerId),
     Refused(Refusal),
     /// There is no clear reply, or no confirmation by replicas. What this owner may have is being
     /// released.
     Failed(OwnerId, Error),
-}
-
-/// Another owner has the lock, or it is reserved.
-pub(crate) struct Refusal {
-    /// The index of the lock among those of the request.
-    pub(crate) at: usize,
-    /// What is left of the lease, in milliseconds; `None` if there is no lease.
-    pub(crate) millis: Option<u64>,
-    /// The owner; empty if the lock is reserved for another client.
-    pub(crate) owner: String,
-    /// Where the client stands in the line.
-    pub(super) standing: Standing,
 }
 
 impl<'a> Ask<'a> {
@@ -76,19 +56,21 @@ impl<'a> Ask<'a> {
 
     /// A request for `owner`, which was prepared before.
     pub(super) fn of_owner(owner: OwnerId, lock: &'a SingleLock, terms: Terms) -> Self {
-        Self {
-            locks: List::from_buf([lock]),
-            terms,
-            owner,
-        }
+        Self::of(owner, List::from_buf([lock]), terms)
     }
 
     /// A request for several locks, of which there is one at least.
     pub(crate) fn for_all(locks: List<&'a SingleLock>, terms: Terms) -> Self {
+        Self::of(locks[0].new_owner(), locks, terms)
+    }
+
+    fn of(owner: OwnerId, locks: List<&'a SingleLock>, terms: Terms) -> Self {
         Self {
-            owner: locks[0].new_owner(),
             locks,
             terms,
+            owner,
+            is_unanswered: false,
+            may_be_called: false,
         }
     }
 
@@ -134,7 +116,7 @@ impl<'a> Ask<'a> {
         prepared: Option<&Prepared>,
         waiting: Option<usize>,
         budget: &CallBudget,
-    ) -> Asked {
+    ) -> Result<Granted, NotGranted> {
         let call = prepared.map(|prepared| prepared.call().clone());
         let request = Request {
             prepared,
@@ -143,29 +125,29 @@ impl<'a> Ask<'a> {
         let mut next_call = |_| Some(self.next_copy(options));
         let result = request_one(&request, &mut next_call, budget);
         let result = confirmed(result, &request, next_call, budget);
-        let is_unanswered = result.as_ref().is_err_and(may_arrive_later);
+        self.is_unanswered = result.as_ref().is_err_and(may_arrive_later);
         let has_lost_copies = |reply: &Reply| reply.lost_copies.is_ambiguous();
-        Asked {
-            waits: options.waits,
-            is_unanswered,
-            may_be_called: is_unanswered || result.as_ref().is_ok_and(has_lost_copies),
-            answer: self.end(result, waiting),
-        }
+        self.may_be_called = self.is_unanswered || result.as_ref().is_ok_and(has_lost_copies);
+        self.end(result, waiting)
     }
 
     /// Evaluates the reply. Undoes the request unless it was granted, and the copies of it that may
     /// still be executed. `waiting` threads waited here when the lock was refused for the first
     /// time.
-    pub(crate) fn end(&self, result: Result<Reply, NoReply>, waiting: Option<usize>) -> Answer {
+    pub(crate) fn end(
+        &self,
+        result: Result<Reply, NoReply>,
+        waiting: Option<usize>,
+    ) -> Result<Granted, NotGranted> {
         let reply = match result {
             Ok(reply) => reply,
             Err(NoReply { error, lost_copies }) => {
                 self.undo_lost_copies(lost_copies);
-                return Answer::Failed(self.owner.clone(), *error);
+                return Err(NotGranted::Failed(self.owner.clone(), *error));
             }
         };
-        match AcquireReply::of(&reply.reply) {
-            Ok(AcquireReply::Granted(tokens)) => {
+        match acquired(&reply.reply, reply.asked) {
+            Ok(Ok(tokens)) => {
                 let (owner, older) = self.owner.split();
                 if let Some(older) = older {
                     self.compensate(&older, &reply.lost_copies);
@@ -181,34 +163,23 @@ impl<'a> Ask<'a> {
                 if granted.is_over(granted.replied) {
                     // It may have expired in Redis.
                     self.release_later(&granted.owner);
-                    return Answer::TooLate(granted.owner);
+                    return Err(NotGranted::TooLate(granted.owner));
                 }
-                Answer::Granted(granted)
+                Ok(granted)
             }
-            Ok(AcquireReply::Held {
-                at,
-                millis,
-                owner,
-                rank,
-                listens,
-            }) => {
+            Ok(Err(refusal)) => {
                 self.undo_lost_copies(reply.lost_copies);
-                Answer::Refused(Refusal {
-                    at: at.min(self.locks.len() - 1),
-                    millis,
-                    owner,
-                    standing: Standing {
-                        rank,
-                        listens,
-                        asked: reply.asked,
-                    },
-                })
+                Err(NotGranted::Refused(Refusal {
+                    at: refusal.at.min(self.locks.len() - 1),
+                    ..refusal
+                }))
             }
             Err(error) => {
                 self.compensate(&self.owner, &reply.lost_copies);
                 self.release_later(&self.owner);
                 let SingleLock { core, key, .. } = self.locks[0];
-                Answer::Failed(self.owner.clone(), core.redis.refusal(key, error))
+                let error = core.redis.refusal(key, error);
+                Err(NotGranted::Failed(self.owner.clone(), error))
             }
         }
     }

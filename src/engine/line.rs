@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use super::wait::Channel;
 use crate::base::backoff::jitter;
-use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::parker::Unparker;
 use crate::core::Core;
 use crate::local::Claim;
+use crate::protocol::Standing;
 use crate::protocol::message::is_deaf;
 use crate::watchdog::{LineWait, LineWaiter};
 
@@ -33,17 +33,6 @@ pub(super) struct InLine<'a> {
     watched: Option<LineWait<'a>>,
     /// How often the thread slept in a queue without ranks, and without a subscription.
     deaf_sleeps: u32,
-}
-
-/// What a refused request says of the line.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
-    /// The number of clients before this one; `None` if it is in no line.
-    pub(super) rank: Option<u32>,
-    /// The client in the line also listens to the channel for releases.
-    pub(super) listens: bool,
-    /// A moment before the request was sent.
-    pub(super) asked: Moment,
 }
 
 impl<'a> InLine<'a> {

@@ -37,7 +37,7 @@ mod single_lock;
 mod wait;
 
 pub(crate) use acquire::{check_tokens, end_wait, keep, push_level, take_without_request};
-pub(crate) use ask::{Answer, Ask, Refusal};
+pub(crate) use ask::{Ask, NotGranted};
 pub(crate) use grant_request::{GrantReply, end_as_lost};
 pub(crate) use held_lock::HeldLock;
 pub(crate) use inspect::{force_unlock, inspect};

@@ -59,6 +59,7 @@ pub(crate) use reply::{
 pub(crate) use tests::TOY;
 pub(crate) use token::Token;
 
+use crate::base::clock::Moment;
 use crate::base::excerpt::excerpt;
 use crate::base::owner::OwnerId;
 use crate::script::granted;
@@ -90,49 +91,53 @@ pub(crate) struct AcquireOptions {
     pub(crate) adopts: bool,
 }
 
-/// The result of one attempt to acquire locks.
+/// Why locks were not acquired: another client or thread holds one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AcquireReply {
-    /// Acquired, with these fencing tokens if the kind of lock has tokens.
-    Granted(Range<u64>),
-    /// Another client or thread holds one of the locks.
-    Held {
-        /// The index of that lock in the request.
-        at: usize,
-        /// What is left of its lease, in milliseconds; `None` if the lease never ends.
-        millis: Option<u64>,
-        /// Empty if it is not known, or if the lock is free and reserved for another client.
-        owner: String,
-        /// The number of clients before this one in the line of the lock; `None` if this client is
-        /// in no line.
-        rank: Option<u32>,
-        /// The client listens to the channel for releases besides its place in the line.
-        listens: bool,
-    },
+pub(crate) struct Refusal {
+    /// The index of that lock in the request.
+    pub(crate) at: usize,
+    /// What is left of its lease, in milliseconds; `None` if the lease never ends.
+    pub(crate) millis: Option<u64>,
+    /// Empty if it is not known, or if the lock is free and reserved for another client.
+    pub(crate) owner: String,
+    pub(crate) standing: Standing,
 }
 
-impl AcquireReply {
-    /// Decodes the reply to [`Kind::acquire`].
-    pub(crate) fn of(reply: &Value) -> RedisResult<Self> {
-        if let Some(tokens) = granted(reply) {
-            return Ok(Self::Granted(tokens));
-        }
-        if let Value::Array(parts) = reply
-            && let [
-                Value::Int(millis),
-                Value::Int(at @ 1..),
-                Value::BulkString(owner),
-                place @ ..,
-            ] = &parts[..]
-        {
-            return Ok(Self::Held {
-                at: usize::try_from(at - 1).unwrap_or_default(),
-                millis: u64::try_from(*millis).ok(),
-                owner: excerpt(format_args!("{}", String::from_utf8_lossy(owner))),
+/// Where the client stands in the line of a lock, as a refusal says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// The number of clients before this one; `None` if it is in no line.
+    pub(crate) rank: Option<u32>,
+    /// The client listens to the channel for releases besides its place in the line.
+    pub(crate) listens: bool,
+    /// A moment before the request was sent.
+    pub(crate) asked: Moment,
+}
+
+/// Decodes the reply to [`Kind::acquire`], which was sent after `asked`: the fencing tokens, if the
+/// kind of lock has tokens, or the refusal.
+pub(crate) fn acquired(reply: &Value, asked: Moment) -> RedisResult<Result<Range<u64>, Refusal>> {
+    if let Some(tokens) = granted(reply) {
+        return Ok(Ok(tokens));
+    }
+    if let Value::Array(parts) = reply
+        && let [
+            Value::Int(millis),
+            Value::Int(at @ 1..),
+            Value::BulkString(owner),
+            place @ ..,
+        ] = &parts[..]
+    {
+        return Ok(Err(Refusal {
+            at: usize::try_from(at - 1).unwrap_or_default(),
+            millis: u64::try_from(*millis).ok(),
+            owner: excerpt(format_args!("{}", String::from_utf8_lossy(owner))),
+            standing: Standing {
                 rank: place.first().and_then(|rank| number(rank).ok()),
                 listens: place.get(1) == Some(&Value::Int(1)),
-            });
-        }
-        Err(unexpected(reply))
+                asked,
+            },
+        }));
     }
+    Err(unexpected(reply))
 }

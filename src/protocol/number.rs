@@ -102,7 +102,7 @@ impl NumberKey<'_> {
         }
     }
 
-    /// Takes `permits`. The reply is an [`AcquireReply`](super::AcquireReply).
+    /// Takes `permits`. [`acquired`](super::acquired) decodes the reply.
     pub(crate) fn take(
         self,
         copy: RequestCopy<'_>,

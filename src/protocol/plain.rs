@@ -41,10 +41,12 @@ pub(super) fn in_line(call: Call, options: &AcquireOptions) -> Call {
 mod tests {
     use redis::Value;
 
-    use crate::protocol::AcquireReply;
+    use crate::base::clock::Moment;
+    use crate::protocol::{Refusal, Standing, acquired};
 
     #[test]
     fn replies_are_decoded() {
+        let asked = Moment::now();
         let held = |millis, number| {
             let owner = Value::BulkString("a:1".into());
             vec![Value::Int(millis), Value::Int(number), owner]
@@ -58,14 +60,17 @@ mod tests {
             (held(-1, 1), 0, None, None, false),
         ] {
             let (reply, owner) = (Value::Array(reply), "a:1".into());
-            let expected = AcquireReply::Held {
+            let expected = Refusal {
                 at,
                 millis,
                 owner,
-                rank,
-                listens,
+                standing: Standing {
+                    rank,
+                    listens,
+                    asked,
+                },
             };
-            assert_eq!(AcquireReply::of(&reply).unwrap(), expected);
+            assert_eq!(acquired(&reply, asked).unwrap(), Err(expected));
         }
         let pair = |first, count| Value::Array(vec![Value::Int(first), Value::Int(count)]);
         for (reply, tokens) in [
@@ -73,8 +78,7 @@ mod tests {
             (Value::Int(1), 0..0),
             (pair(7, 3), 7..10),
         ] {
-            let granted = AcquireReply::Granted(tokens);
-            assert_eq!(AcquireReply::of(&reply).unwrap(), granted);
+            assert_eq!(acquired(&reply, asked).unwrap(), Ok(tokens));
         }
         let held_by_none = Value::Array(held(7, 0));
         let odd = [
@@ -85,7 +89,7 @@ mod tests {
             held_by_none,
         ];
         for odd in odd {
-            assert!(AcquireReply::of(&odd).is_err(), "{odd:?}");
+            assert!(acquired(&odd, asked).is_err(), "{odd:?}");
         }
     }
 }

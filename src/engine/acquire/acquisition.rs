@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::begin::keep;
 use crate::base::owner::OwnerId;
-use crate::engine::ask::{Ask, Asked};
+use crate::engine::ask::{Ask, NotGranted};
 use crate::engine::held_lock::HeldLock;
 use crate::engine::line::InLine;
 use crate::engine::local_wait::give_up;
@@ -102,8 +102,9 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Requests the lock until it is granted, or the budget ends. If this returns without it,
-    /// nothing is left of the requests. `first` is the first request, if it is sent already.
-    pub(super) fn run(mut self, first: Option<Asked>) -> Result<Option<HeldLock>> {
+    /// nothing is left of the requests. `first` is what the first request has brought, if it is sent
+    /// already.
+    pub(super) fn run(mut self, first: Option<NotGranted>) -> Result<Option<HeldLock>> {
         let granted = self.acquire(first);
         let granted = granted.map_err(|error| match error {
             // The last reply says more.
@@ -118,9 +119,9 @@ impl<'a> Acquisition<'a> {
         granted.map(|_| None)
     }
 
-    /// Requests the lock until it is granted, or the budget ends: then `None`. `first` is the first
-    /// request, if it is sent already.
-    pub(super) fn acquire(&mut self, mut first: Option<Asked>) -> Result<Option<Granted>> {
+    /// Requests the lock until it is granted, or the budget ends: then `None`. `first` is what the
+    /// first request has brought, if it is sent already.
+    pub(super) fn acquire(&mut self, mut first: Option<NotGranted>) -> Result<Option<Granted>> {
         let LockCall { lock, budget, .. } = self.call;
         if first.is_none() {
             let channel = lock.channel();

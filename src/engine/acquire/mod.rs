@@ -17,7 +17,7 @@ mod sleep;
 
 use std::time::Duration;
 
-use super::ask::{Answer, Ask};
+use super::ask::Ask;
 use super::held_lock::HeldLock;
 use super::local_wait::wait_for_claim;
 use super::lock_call::LockCall;
@@ -137,20 +137,22 @@ impl<'a> LockCall<'a> {
             }
             let _call = lock.core.watchdog.delay_shutdown();
             budget.check_interrupt(lock.name())?;
-            let mut first = None;
             // Before the first request, the thread may have to leave the lock to others, or to
             // listen.
-            if claim.is_alone && lock.needs_no_listener() {
-                // Redis nearly always grants it, so nothing is prepared for a wait.
-                budget.set_unanswered_since(Some(self.begun));
-                let mut ask = Ask::new(lock, self.terms);
-                let asked = ask.send(&self.first_options(), None, None, budget);
-                match asked.answer {
-                    Answer::Granted(granted) => return Ok(Some(keep(self, claim, granted))),
-                    _ => first = Some(asked),
-                }
+            if !(claim.is_alone && lock.needs_no_listener()) {
+                return Acquisition::new(self, claim, within).run(None);
             }
-            return Acquisition::new(self, claim, within).run(first);
+            // Redis nearly always grants it, so nothing is prepared for a wait.
+            budget.set_unanswered_since(Some(self.begun));
+            let mut ask = Ask::new(lock, self.terms);
+            let options = self.first_options();
+            let first = match ask.send(&options, None, None, budget) {
+                Ok(granted) => return Ok(Some(keep(self, claim, granted))),
+                Err(not_granted) => not_granted,
+            };
+            let mut acquisition = Acquisition::new(self, claim, within);
+            acquisition.note_traces(&ask, options.waits);
+            return acquisition.run(Some(first));
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::acquisition::Acquisition;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
-use crate::engine::ask::{Answer, Ask, Asked, Refusal};
+use crate::engine::ask::{Ask, NotGranted};
 use crate::engine::grant_request::release_unused;
 use crate::engine::local_wait::no_reply;
 use crate::engine::lock_call::LockCall;
@@ -15,6 +15,7 @@ use crate::engine::single_lock::SingleLock;
 use crate::error::{Error, LostReason, Result};
 use crate::local::Granted;
 use crate::observe::tell;
+use crate::protocol::Refusal;
 
 /// Bounds of the pauses while this client releases the lock.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -32,31 +33,33 @@ const NO_PERMITS: &str = "a thread waits for a permit, but the semaphore has no 
 
 impl Acquisition<'_> {
     /// Requests the lock once. Breaks with the grant, or with `None` when the wait is over. If the
-    /// lock is refused before, waits for the next round. `first` is the first request, if it is
-    /// sent already.
-    pub(super) fn round(&mut self, first: Option<Asked>) -> Result<ControlFlow<Option<Granted>>> {
-        let asked = match first {
-            Some(first) => first,
+    /// lock is refused before, waits for the next round. `first` is what the first request has
+    /// brought, if it is sent already.
+    pub(super) fn round(
+        &mut self,
+        first: Option<NotGranted>,
+    ) -> Result<ControlFlow<Option<Granted>>> {
+        let result = match first {
+            Some(first) => Err(first),
             None => {
                 self.begin_round()?;
                 self.request()
             }
         };
-        self.note_traces(&asked);
         let budget = self.call.budget;
         let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
-        match asked.answer {
-            Answer::Granted(granted) => Ok(Break(Some(granted))),
-            Answer::Failed(owner, error) => {
+        match result {
+            Ok(granted) => Ok(Break(Some(granted))),
+            Err(NotGranted::Failed(owner, error)) => {
                 self.after_failure(&owner, error, is_over)?;
                 Ok(Continue(()))
             }
-            Answer::TooLate(_) if is_over => Err(self.call.too_late_error()),
-            Answer::TooLate(owner) => {
+            Err(NotGranted::TooLate(_)) if is_over => Err(self.call.too_late_error()),
+            Err(NotGranted::TooLate(owner)) => {
                 self.earlier.late = Some(owner);
                 Ok(Continue(()))
             }
-            Answer::Refused(refusal) => self.after_refusal(refusal),
+            Err(NotGranted::Refused(refusal)) => self.after_refusal(refusal),
         }
     }
 
@@ -76,7 +79,7 @@ impl Acquisition<'_> {
     }
 
     /// Sends the request, and evaluates the reply.
-    fn request(&mut self) -> Asked {
+    fn request(&mut self) -> Result<Granted, NotGranted> {
         let LockCall {
             lock,
             terms,
@@ -96,26 +99,24 @@ impl Acquisition<'_> {
         let (owner, prepared) = self.prepared.take().unzip();
         let owner = owner.unwrap_or_else(|| lock.new_owner());
         let mut ask = Ask::of_owner(owner, lock, terms);
-        let asked = ask.send(&options, prepared.as_deref(), self.earlier.waiting, budget);
+        let result = ask.send(&options, prepared.as_deref(), self.earlier.waiting, budget);
         if prepared.is_some_and(|prepared| prepared.is_outdated()) {
             // The wake-up of that message has been taken. If the lock is refused, another request
             // follows at once.
             budget.unparker().unpark();
         }
-        asked
+        self.note_traces(&ask, waits);
+        result
     }
 
-    /// Notes what a request may have left in Redis.
-    fn note_traces(&mut self, asked: &Asked) {
-        self.line.is_known |= asked.waits;
-        self.line.is_unanswered = asked.is_unanswered;
-        if asked.may_be_called {
+    /// Notes what a request may have left in Redis that was sent, and that `waits` if the lock is
+    /// held.
+    pub(super) fn note_traces(&mut self, ask: &Ask<'_>, waits: bool) {
+        self.line.is_known |= waits;
+        self.line.is_unanswered = ask.is_unanswered;
+        if ask.may_be_called {
             // No thread may listen for the call.
             self.line.expect_call();
-        }
-        if matches!(asked.answer, Answer::Granted(_)) && self.line.has_place() {
-            // The grant has left the line.
-            self.line.is_known = false;
         }
     }
 

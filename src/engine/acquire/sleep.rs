@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::acquisition::Acquisition;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
-use crate::engine::ask::{Ask, Refusal};
+use crate::engine::ask::Ask;
 use crate::engine::line::{LONGEST, RARELY, deaf_sleep, longest_sleep};
 use crate::engine::single_lock::SingleLock;
 use crate::local::Pause;
+use crate::protocol::Refusal;
 use crate::request::Prepared;
 
 impl Acquisition<'_> {

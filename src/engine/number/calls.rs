@@ -4,16 +4,18 @@
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
+use redis::Value;
+
 use super::waiting::PermitRefusal;
 use super::{Answered, NextRequest, Number, OnUnclear};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
-use crate::engine::line::{Standing, rare_sleep};
+use crate::engine::line::rare_sleep;
 use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::observe::{WaitOutcome, WaitSpan};
-use crate::protocol::{AcquireOptions, AcquireReply, Change, PermitsSum, RequestCopy};
+use crate::protocol::{AcquireOptions, Change, PermitsSum, Refusal, RequestCopy, acquired};
 use crate::request::Reply;
 
 /// The largest number that a script of Redis can count with.
@@ -64,11 +66,15 @@ impl Number {
         repeat_until_done(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, options);
             let asked = Moment::now();
-            let (decode, on_unclear) = (AcquireReply::of, OnUnclear::Undo);
-            let answered = self.request_once(next.take(), call, decode, on_unclear, budget);
+            let decode = |reply: &Value| acquired(reply, asked);
+            let answered = self.request_once(next.take(), call, decode, OnUnclear::Undo, budget);
             let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
             match answered {
-                Ok(Answered { value, reply }) => return Ok(Break(refusal(value, &reply, asked))),
+                Ok(Answered { value, reply }) => {
+                    return Ok(Break(
+                        value.err().map(|refusal| waits_for(&refusal, &reply)),
+                    ));
+                }
                 Err(error) if error.is_transient() && !is_over => unconfirmed = Some(error),
                 // The last reply says more.
                 Err(error @ Error::Unavailable { .. }) => {
@@ -183,19 +189,12 @@ impl Number {
     }
 }
 
-/// What a thread waits for after this reply; `None` if it has taken its permits.
-fn refusal(taken: AcquireReply, reply: &Reply, asked: Moment) -> Option<PermitRefusal> {
-    let AcquireReply::Held { rank, listens, .. } = taken else {
-        return None;
-    };
-    Some(PermitRefusal {
+/// What a thread waits for that was refused by this reply.
+fn waits_for(refusal: &Refusal, reply: &Reply) -> PermitRefusal {
+    PermitRefusal {
         // The refusal may be that of a lost copy, from before a release whose message ended a pause
         // of the request.
         again: reply.lost_copies.is_ambiguous().then_some(FIRST_POLL),
-        standing: Standing {
-            rank,
-            listens,
-            asked,
-        },
-    })
+        standing: refusal.standing,
+    }
 }

@@ -171,7 +171,7 @@ impl Number {
         &'a self,
         mut next: Option<NextRequest<'a>>,
         call: impl Fn(RequestCopy<'_>) -> Call,
-        decode: fn(&Value) -> RedisResult<T>,
+        decode: impl Fn(&Value) -> RedisResult<T>,
         on_unclear: OnUnclear,
         budget: &CallBudget,
     ) -> Result<Answered<T>> {
@@ -183,7 +183,7 @@ impl Number {
         }
         loop {
             let next = next.take();
-            let answered = self.try_request_once(next, &call, decode, on_unclear, budget)?;
+            let answered = self.try_request_once(next, &call, &decode, on_unclear, budget)?;
             if let Some(answered) = answered {
                 return Ok(answered);
             }
@@ -205,7 +205,7 @@ impl Number {
         &'a self,
         next: Option<NextRequest<'a>>,
         call: &impl Fn(RequestCopy<'_>) -> Call,
-        decode: fn(&Value) -> RedisResult<T>,
+        decode: &impl Fn(&Value) -> RedisResult<T>,
         on_unclear: OnUnclear,
         budget: &CallBudget,
     ) -> Result<Option<Answered<T>>> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::{NextRequest, Number};
 use crate::base::call_budget::CallBudget;
-use crate::engine::line::{InLine, LONGEST, Standing, deaf_sleep, rare_sleep};
+use crate::engine::line::{InLine, LONGEST, deaf_sleep, rare_sleep};
 use crate::engine::local_wait::{no_reply, wait_for_claim};
 use crate::engine::lock_call::LockCall;
 use crate::engine::single_lock::SingleLock;
@@ -22,7 +22,7 @@ use crate::engine::wait::{Channel, Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::Claim;
-use crate::protocol::{AcquireOptions, PERMITS};
+use crate::protocol::{AcquireOptions, PERMITS, Standing};
 use crate::script;
 
 /// What a thread that was refused waits for.
