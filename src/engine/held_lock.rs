@@ -54,8 +54,7 @@ impl HeldLock {
             let rule = "a permit cannot be kept after its release";
             return Err(Error::misused(hold.key().name(), rule));
         }
-        let who = (hold.holder, true);
-        let reader = || self.core.queue.hold_of(&hold.lock, who);
+        let reader = || self.core.queue.hold_of(&hold.lock, hold.holder, true);
         if !hold.is_shared() && reader().is_some_and(|reader| reader.check().is_ok()) {
             let rule = "this thread also holds the read lock; unlock it before `unlock_after` of \
                         the write lock";

@@ -111,8 +111,8 @@ impl SingleLock {
 
     /// Takes the ticket, if its holder has no hold and the ticket is free.
     pub(crate) fn enter_queue(&self, now: Moment) -> Entered {
-        let who = (self.holder(), self.kind.is_shared);
-        self.core.queue.enter(&self.id, who, now)
+        let queue = &self.core.queue;
+        queue.enter(&self.id, self.holder(), self.kind.is_shared, now)
     }
 
     /// A new owner id for a grant of this lock.
@@ -135,8 +135,8 @@ impl SingleLock {
     /// The hold of its holder that is not unlocked yet, lost or not. The caller has checked
     /// the process.
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
-        let who = (self.holder(), self.kind.is_shared);
-        self.core.queue.hold_of(&self.id, who)
+        let queue = &self.core.queue;
+        queue.hold_of(&self.id, self.holder(), self.kind.is_shared)
     }
 
     /// The `count` of this thread's hold; 0 in a forked process.

@@ -179,8 +179,8 @@ impl Entry {
         removed.extend(ended);
     }
 
-    /// The hold of a thread that it has not unlocked yet, lost or not.
-    pub(super) fn hold_of(&self, (holder, is_shared): (HolderId, bool)) -> Option<&Arc<Hold>> {
+    /// The shared or exclusive hold of a thread that it has not unlocked yet, lost or not.
+    pub(super) fn hold_of(&self, holder: HolderId, is_shared: bool) -> Option<&Arc<Hold>> {
         let is_own = |hold: &&Arc<Hold>| hold.holder == holder && hold.is_shared() == is_shared;
         let current = match is_shared {
             true => self.readers.of(holder).filter(is_own),

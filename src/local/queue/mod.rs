@@ -129,12 +129,13 @@ impl LocalQueue {
     pub(crate) fn enter(
         self: &Arc<Self>,
         lock: &LockId,
-        (holder, is_shared): (HolderId, bool),
+        holder: HolderId,
+        is_shared: bool,
         now: Moment,
     ) -> Entered {
         self.change(|locks| {
             let entry = locks.entries.get(lock);
-            let own = entry.and_then(|entry| entry.hold_of((holder, is_shared)).cloned());
+            let own = entry.and_then(|entry| entry.hold_of(holder, is_shared).cloned());
             if own.is_some() {
                 return Entered {
                     own,
@@ -142,7 +143,7 @@ impl LocalQueue {
                     claim: None,
                 };
             }
-            let other = entry.and_then(|entry| entry.hold_of((holder, !is_shared)).cloned());
+            let other = entry.and_then(|entry| entry.hold_of(holder, !is_shared).cloned());
             let claim = || Claim::new(self, lock.clone(), holder, is_shared);
             let claim = if other.is_some() && is_shared {
                 // It uses the ticket of the exclusive hold.
@@ -172,8 +173,16 @@ impl LocalQueue {
     }
 
     /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.
-    pub(crate) fn hold_of(&self, lock: &LockId, who: (HolderId, bool)) -> Option<Arc<Hold>> {
-        self.read(|locks| locks.entries.get(lock)?.hold_of(who).cloned())
+    pub(crate) fn hold_of(
+        &self,
+        lock: &LockId,
+        holder: HolderId,
+        is_shared: bool,
+    ) -> Option<Arc<Hold>> {
+        self.read(|locks| {
+            let entry = locks.entries.get(lock)?;
+            entry.hold_of(holder, is_shared).cloned()
+        })
     }
 
     /// True if a thread requests the lock from Redis, or waits for it.

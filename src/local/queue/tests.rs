@@ -38,7 +38,7 @@ fn queue() -> Arc<LocalQueue> {
 }
 
 fn enter(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Entered {
-    queue.enter(&lock(name), (thread(number), false), Moment::now())
+    queue.enter(&lock(name), thread(number), false, Moment::now())
 }
 
 /// The ticket of this lock, which is free.

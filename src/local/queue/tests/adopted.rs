@@ -95,7 +95,7 @@ fn an_adopted_hold_is_known_and_its_loss_wakes_the_next_thread() {
     let queue = queue();
     let adopted = adopt(&queue);
     assert_eq!(queue.current_grants(&lock("k")).len(), 1);
-    assert!(queue.hold_of(&lock("k"), (thread(GUARD), true)).is_none());
+    assert!(queue.hold_of(&lock("k"), thread(GUARD), true).is_none());
     let waiting = wait(&queue, "k", 1);
     adopted.lose(LostReason::Deleted);
     assert!(waiting.is_woken());

@@ -12,7 +12,7 @@ fn a_grant_is_handed_over_to_the_first_thread_that_waits() {
     let next = second.hold();
     assert!(Arc::ptr_eq(&next.grant(), &first.grant()));
     assert!(next.check().is_ok() && first.check().is_err());
-    assert!(queue.hold_of(&lock("k"), (thread(1), false)).is_none());
+    assert!(queue.hold_of(&lock("k"), thread(1), false).is_none());
     // The thread that had it before can do nothing to it.
     assert_eq!(unlock(&queue, &first, NO_LINGER), Unlocked::NotHeld);
     assert!(next.check().is_ok());
@@ -31,7 +31,7 @@ fn a_grant_that_is_lost_while_a_hold_continues_on_it_keeps_no_ticket() {
     queue.resume(&suspended, &current);
     queue.lost(&grant, &lost);
     assert!(second.is_woken());
-    assert!(queue.hold_of(&lock("k"), (thread(1), false)).is_some());
+    assert!(queue.hold_of(&lock("k"), thread(1), false).is_some());
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
         CameWith::Loss
     ));
     drop(claim);
-    assert!(queue.hold_of(&lock("k"), (thread(2), false)).is_none());
+    assert!(queue.hold_of(&lock("k"), thread(2), false).is_none());
     drop(third.claim().expect("the ticket has passed on"));
     assert!(queue.is_empty());
 }

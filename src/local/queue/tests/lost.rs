@@ -28,6 +28,6 @@ fn the_lost_holds_of_ended_threads_are_removed() {
     }
     assert_eq!(entry.lost.len() + removed.len(), RUNNING + 1000);
     for number in 0..RUNNING as u64 {
-        assert!(entry.hold_of((thread(number), false)).is_some());
+        assert!(entry.hold_of(thread(number), false).is_some());
     }
 }

@@ -6,7 +6,7 @@ use crate::local::tests::{read_grant, write_grant};
 
 /// A thread that enters to read or to write.
 pub(super) fn enter_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Entered {
-    queue.enter(&lock("k"), (thread(number), is_shared), Moment::now())
+    queue.enter(&lock("k"), thread(number), is_shared, Moment::now())
 }
 
 /// A thread that waits to read or to write.
