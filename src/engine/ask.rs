@@ -54,7 +54,7 @@ impl<'a> Ask<'a> {
         Self::of_owner(lock.new_owner(), lock, terms)
     }
 
-    /// A request for `owner`, which was prepared before.
+    /// A request for `owner`.
     pub(super) fn of_owner(owner: OwnerId, lock: &'a SingleLock, terms: Terms) -> Self {
         Self::of(owner, List::from_buf([lock]), terms)
     }
@@ -72,10 +72,6 @@ impl<'a> Ask<'a> {
             is_unanswered: false,
             may_be_called: false,
         }
-    }
-
-    pub(crate) fn owner(&self) -> &OwnerId {
-        &self.owner
     }
 
     pub(crate) fn call(&self, options: &AcquireOptions) -> Call {

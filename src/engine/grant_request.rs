@@ -21,6 +21,12 @@ pub(crate) struct Renewing<'a> {
 }
 
 impl Renewing<'_> {
+    /// Sends the renewal until there is a clear reply, and applies that.
+    pub(super) fn send(&self, budget: &CallBudget) -> Result<()> {
+        let (key, call) = (self.grant.key(), self.renewal.call.clone());
+        self.end(request_about_grant(self.core, key, call, budget))
+    }
+
     /// Applies the reply.
     pub(crate) fn end(&self, reply: Result<GrantReply>) -> Result<()> {
         let reply = reply?;

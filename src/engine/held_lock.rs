@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grant_request::{Renewing, request_about_grant};
+use super::grant_request::Renewing;
 use super::release::Release;
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
@@ -73,10 +73,7 @@ impl HeldLock {
     /// has the lock. A lock that Redis does not have any more ends as lost.
     pub(crate) fn extend(&self, millis: u64, budget: &CallBudget) -> Result<()> {
         self.check()?;
-        let renewing = self.to_renew(millis);
-        let call = renewing.renewal.call.clone();
-        let reply = request_about_grant(&self.core, renewing.grant.key(), call, budget);
-        renewing.end(reply)?;
+        self.to_renew(millis).send(budget)?;
         self.hold.check()
     }
 

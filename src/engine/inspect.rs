@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::grant_request::{Renewing, request_about_grant};
+use super::grant_request::Renewing;
 use super::single_lock::SingleLock;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -86,9 +86,7 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
             grant,
             renewal,
         };
-        let call = renewing.renewal.call.clone();
-        let reply = request_about_grant(core, renewing.grant.key(), call, &budget);
-        let _ = renewing.end(reply);
+        let _ = renewing.send(&budget);
     }
     Ok(is_forced)
 }

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use parking_lot::Mutex;
 
 use super::thread::{BATCH, WatchdogThread};
 use super::{Shared, Watchdog};
@@ -55,14 +54,11 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// The lines by the keys of their locks. No I/O.
 ///
 /// Its mutex protects: `next` is not later than any look. No other mutex is locked under it.
-#[derive(Debug, Default)]
-pub(super) struct Lines(Mutex<LineTable>);
-
 #[derive(Debug)]
-struct LineTable {
+pub(super) struct Lines {
     lines: HashMap<Arc<str>, Line>,
     /// When the watchdog has to look into this again. It may be earlier than the first look.
-    next: Moment,
+    pub(super) next: Moment,
     /// Counts the waits.
     waits: u64,
 }
@@ -91,7 +87,7 @@ pub(crate) struct LineWaiter {
     pub(crate) unparker: Unparker,
 }
 
-impl Default for LineTable {
+impl Default for Lines {
     fn default() -> Self {
         Self {
             lines: HashMap::new(),
@@ -140,87 +136,71 @@ impl Line {
 impl Lines {
     /// Changes the line of a lock. Returns when the watchdog has to wake up if that is earlier than
     /// before.
-    fn change(&self, key: &LockKey, change: impl FnOnce(&mut Line, u64)) -> Option<Moment> {
-        let mut state = self.0.lock();
-        state.waits += 1;
-        let wait = state.waits;
-        let line = state.lines.entry(Arc::clone(key.key()));
+    fn change(&mut self, key: &LockKey, change: impl FnOnce(&mut Line, u64)) -> Option<Moment> {
+        self.waits += 1;
+        let line = self.lines.entry(Arc::clone(key.key()));
         let line = line.or_insert_with(|| Line::of(key));
-        change(line, wait);
+        change(line, self.waits);
         let look_at = line.look_at;
-        let is_earlier = look_at < state.next;
+        let is_earlier = look_at < self.next;
         if is_earlier {
-            state.next = look_at;
+            self.next = look_at;
         }
         is_earlier.then_some(look_at)
     }
 
-    /// When the watchdog has to look into this.
-    pub(super) fn next(&self) -> Moment {
-        self.0.lock().next
-    }
-
     /// The keys and calls of the looks that are due at `now`. They are repeated if they get no
     /// reply.
-    fn take_due(&self, now: Moment) -> Vec<(LockKey, Call)> {
-        let mut state = self.0.lock();
-        if state.next > now {
+    fn take_due(&mut self, now: Moment) -> Vec<(LockKey, Call)> {
+        if self.next > now {
             return Vec::new();
         }
         let mut due = Vec::new();
-        for line in state.lines.values_mut().filter(|line| line.look_at <= now) {
+        for line in self.lines.values_mut().filter(|line| line.look_at <= now) {
             due.push((line.key.clone(), line.call()));
             // Now, because no reply may come.
             line.set(now.after(AGAIN), line.follows_call);
         }
-        let looks = state.lines.values().map(|line| line.look_at);
-        state.next = looks.min().unwrap_or(Moment::NEVER);
+        let looks = self.lines.values().map(|line| line.look_at);
+        self.next = looks.min().unwrap_or(Moment::NEVER);
         due
     }
 
-    /// Records the reply to a look that was sent at `asked`.
-    fn replied(&self, key: &LockKey, reply: LookReply, asked: Moment) {
-        let woken = {
-            let mut state = self.0.lock();
-            let Some(line) = state.lines.get_mut(key.key()) else {
-                return;
-            };
-            let woken = match (reply, &line.waiter) {
-                (LookReply::Ask, Some(waiter)) => {
-                    let woken = waiter.unparker.clone();
-                    line.set(Moment::now().after(SOON), false);
-                    Some(woken)
-                }
-                (LookReply::LookAfter(time), _) => {
-                    line.set(asked.after(time), time <= RESERVED);
-                    None
-                }
-                (LookReply::Nothing, Some(_)) => {
-                    line.set(Moment::now().after(SOON), false);
-                    None
-                }
-                (LookReply::Nothing | LookReply::Ask, None) => {
-                    state.lines.remove(key.key());
-                    None
-                }
-            };
-            let looks = state.lines.get(key.key()).map(|line| line.look_at);
-            state.next = state.next.min(looks.unwrap_or(Moment::NEVER));
-            woken
+    /// Records the reply to a look that was sent at `asked`. Returns the thread that has to ask,
+    /// which the caller wakes without the mutex.
+    fn replied(&mut self, key: &LockKey, reply: LookReply, asked: Moment) -> Option<Unparker> {
+        let line = self.lines.get_mut(key.key())?;
+        let woken = match (reply, &line.waiter) {
+            (LookReply::Ask, Some(waiter)) => {
+                let woken = waiter.unparker.clone();
+                line.set(Moment::now().after(SOON), false);
+                Some(woken)
+            }
+            (LookReply::LookAfter(time), _) => {
+                line.set(asked.after(time), time <= RESERVED);
+                None
+            }
+            (LookReply::Nothing, Some(_)) => {
+                line.set(Moment::now().after(SOON), false);
+                None
+            }
+            (LookReply::Nothing | LookReply::Ask, None) => {
+                self.lines.remove(key.key());
+                None
+            }
         };
-        if let Some(woken) = woken {
-            woken.unpark();
-        }
+        let looks = self.lines.get(key.key()).map(|line| line.look_at);
+        self.next = self.next.min(looks.unwrap_or(Moment::NEVER));
+        woken
     }
 
     /// As if this time had passed.
     #[cfg(feature = "testing")]
-    pub(super) fn skip(&self, time: Duration) {
-        let mut state = self.0.lock();
-        for line in state.lines.values_mut() {
+    pub(super) fn skip(&mut self, time: Duration) {
+        for line in self.lines.values_mut() {
             line.look_at = line.look_at.before(time);
         }
-        state.next = state.next.before(time);
+        self.next = self.next.before(time);
     }
 }
 
@@ -251,7 +231,7 @@ impl Watchdog {
         let first = (SOON + LATER * rank.saturating_sub(NEAR)).min(LATEST);
         let look_at = Moment::now().after(pending.unwrap_or(first));
         let mut id = 0;
-        let earlier = self.shared.lines.change(key, |line, wait| {
+        let earlier = self.shared.lines.lock().change(key, |line, wait| {
             id = wait;
             (line.waiter, line.wait) = (Some(waiter), wait);
             // The holder of a lock has answered the call.
@@ -275,12 +255,12 @@ impl Watchdog {
 impl LineWait<'_> {
     /// The thread has got the lock. Unless it has permits, no other client is called now.
     pub(crate) fn granted(self) {
-        let mut state = self.shared.lines.0.lock();
-        if let Some(line) = state.lines.get(self.key.key())
+        let lines = &mut self.shared.lines.lock().lines;
+        if let Some(line) = lines.get(self.key.key())
             && line.is_of(self.id)
             && !line.is_of_permits()
         {
-            state.lines.remove(self.key.key());
+            lines.remove(self.key.key());
         }
     }
 }
@@ -294,13 +274,13 @@ impl Line {
 
 impl Drop for LineWait<'_> {
     fn drop(&mut self) {
-        let mut state = self.shared.lines.0.lock();
-        if let Some(line) = state.lines.get_mut(self.key.key())
+        let lines = &mut self.shared.lines.lock().lines;
+        if let Some(line) = lines.get_mut(self.key.key())
             && line.is_of(self.id)
         {
             line.waiter = None;
             if !line.follows_call {
-                state.lines.remove(self.key.key());
+                lines.remove(self.key.key());
             }
         }
     }
@@ -310,7 +290,7 @@ impl Shared {
     /// A script of this client has called a client in the line of this lock.
     pub(super) fn called(&self, key: &LockKey) {
         let look_at = Moment::now().after(RESERVED);
-        let earlier = self.lines.change(key, |line, _| {
+        let earlier = self.lines.lock().change(key, |line, _| {
             line.called = Moment::now();
             if look_at < line.look_at {
                 line.set(look_at, true);
@@ -330,7 +310,8 @@ impl Shared {
 impl WatchdogThread {
     /// Looks after the lines that are due.
     pub(super) fn look(&self, until: Moment) {
-        let mut due = self.shared.lines.take_due(Moment::now());
+        let now = Moment::now();
+        let mut due = self.shared.lines.lock().take_due(now);
         let topology = &self.redis.topology;
         let slot = |(key, _): &(LockKey, Call)| topology.batch(key);
         // Neighbours can share a call.
@@ -349,7 +330,10 @@ impl WatchdogThread {
             let replies = reply.and_then(|reply| look_replies(&reply, batch.len()));
             // What got no reply is repeated.
             for ((key, _), reply) in batch.iter().zip(replies.unwrap_or_default()) {
-                self.shared.lines.replied(key, reply, asked);
+                let woken = self.shared.lines.lock().replied(key, reply, asked);
+                if let Some(woken) = woken {
+                    woken.unpark();
+                }
             }
         }
     }

@@ -69,7 +69,7 @@ struct Shared {
     /// [`join`](Watchdog::join), when it has ended.
     changed: Condvar,
     calls: ActiveCalls,
-    lines: Lines,
+    lines: Mutex<Lines>,
 }
 
 /// Its mutex protects four invariants:

@@ -19,7 +19,7 @@ impl TestedWatchdog for Shared {
             target.skip(time);
             self.reschedule(id);
         }
-        self.lines.skip(time);
+        self.lines.lock().skip(time);
         // What it could not release while the server was not available.
         let orphans = &mut self.state.lock().orphans;
         for mut orphan in orphans.take_all() {

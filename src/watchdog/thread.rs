@@ -162,7 +162,7 @@ impl WatchdogThread {
     /// When the next line is due. No line is due after a shutdown: the thread then releases what is
     /// left.
     fn next_look(&self, state: &WatchdogState) -> Option<Moment> {
-        let next = self.shared.lines.next();
+        let next = self.shared.lines.lock().next;
         (state.phase == Phase::Open && next != Moment::NEVER).then_some(next)
     }
 

@@ -102,17 +102,17 @@ pub const NOT_LOOKED: &[Edit] = &[
         WATCHDOG_LINES,
         "line.set(asked.after(time), time <= RESERVED);",
         r"let is_pending = time <= RESERVED;
-                    let look_at = if is_pending { asked.after(time) } else { Moment::NEVER };
-                    line.set(look_at, is_pending);",
+                let look_at = if is_pending { asked.after(time) } else { Moment::NEVER };
+                line.set(look_at, is_pending);",
     ),
 ];
 
 /// A client whose look finds no place does not ask.
 pub const LOSS_NOT_SEEN: &[Edit] = &[Edit::new(
     WATCHDOG_LINES,
-    r"                    Some(woken)
+    r"                Some(woken)
 ",
-    r"                    Some(woken).filter(|_| false)
+    r"                Some(woken).filter(|_| false)
 ",
 )];
 

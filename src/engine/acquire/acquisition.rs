@@ -41,8 +41,8 @@ pub(super) struct Acquisition<'a> {
     /// they listened.
     pub(super) pause: Option<Pause>,
     pub(super) wait: Wait<'a>,
-    /// The next request, which the subscriber thread may have sent already, and its owner id.
-    pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
+    /// The next request, which the subscriber thread may have sent already.
+    pub(super) prepared: Option<(Ask<'a>, Arc<Prepared>)>,
     pub(super) earlier: Earlier,
 }
 
@@ -155,8 +155,7 @@ impl<'a> Acquisition<'a> {
 
     /// Takes the prepared request back, and undoes it if it was sent.
     pub(super) fn take_back(&mut self) {
-        if let Some((owner, prepared)) = self.prepared.take() {
-            let ask = Ask::of_owner(owner, self.call.lock, self.call.terms);
+        if let Some((ask, prepared)) = self.prepared.take() {
             ask.undo_lost_copies(prepared.abandon());
             self.line.is_known = true;
         }

@@ -96,9 +96,8 @@ impl Acquisition<'_> {
             // The one that was prepared would enter the line.
             self.prepared.take_if(|(_, request)| request.cancel());
         }
-        let (owner, prepared) = self.prepared.take().unzip();
-        let owner = owner.unwrap_or_else(|| lock.new_owner());
-        let mut ask = Ask::of_owner(owner, lock, terms);
+        let (ask, prepared) = self.prepared.take().unzip();
+        let mut ask = ask.unwrap_or_else(|| Ask::new(lock, terms));
         let result = ask.send(&options, prepared.as_deref(), self.earlier.waiting, budget);
         if prepared.is_some_and(|prepared| prepared.is_outdated()) {
             // The wake-up of that message has been taken. If the lock is refused, another request

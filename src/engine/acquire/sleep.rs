@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::acquisition::Acquisition;
 use crate::base::clock::Moment;
-use crate::base::owner::OwnerId;
 use crate::engine::ask::Ask;
 use crate::engine::line::{LONGEST, RARELY, deaf_sleep, longest_sleep};
 use crate::engine::single_lock::SingleLock;
@@ -14,7 +13,7 @@ use crate::local::Pause;
 use crate::protocol::Refusal;
 use crate::request::Prepared;
 
-impl Acquisition<'_> {
+impl<'a> Acquisition<'a> {
     /// If this client has released the lock while other clients listened: waits until they have had
     /// it, or could have acquired it.
     pub(super) fn pause_for_others(&mut self) {
@@ -83,7 +82,7 @@ impl Acquisition<'_> {
     }
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
-    fn prepare(&mut self) -> Option<(OwnerId, Arc<Prepared>)> {
+    fn prepare(&mut self) -> Option<(Ask<'a>, Arc<Prepared>)> {
         // While it lets others pass, or without a subscription, this thread sends the request
         // itself.
         let SingleLock { core, key, .. } = self.call.lock;
@@ -97,6 +96,6 @@ impl Acquisition<'_> {
         let call = ask.call(&self.options(true));
         self.line.is_known = true;
         let request = Prepared::new(&core.redis, key, call);
-        Some((ask.owner().clone(), request))
+        Some((ask, request))
     }
 }

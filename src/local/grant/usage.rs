@@ -88,7 +88,8 @@ impl Grant {
     fn begin(
         self: &Arc<Self>,
         state: &mut GrantState,
-        (holder, liveness): (HolderId, Liveness),
+        holder: HolderId,
+        liveness: Liveness,
         since: Moment,
         lease: LeaseState,
         terms: Terms,
@@ -126,9 +127,9 @@ impl Grant {
     /// Begins the first hold, for a thread with this id.
     pub(in crate::local) fn first_hold(self: &Arc<Self>, holder: HolderId) -> Arc<Hold> {
         let state = &mut *self.state.lock();
-        let who = (holder, Liveness::of(holder));
+        let (liveness, terms) = (Liveness::of(holder), self.granted.terms);
         let (lease, since) = (state.lease, self.granted.replied);
-        let hold = self.begin(state, who, since, lease, self.granted.terms);
+        let hold = self.begin(state, holder, liveness, since, lease, terms);
         hold.take();
         hold
     }
@@ -137,7 +138,8 @@ impl Grant {
     /// new hold with a token of its own. `None` if the grant was lost meanwhile.
     pub(in crate::local) fn next_hold(
         self: &Arc<Self>,
-        who: (HolderId, Liveness),
+        holder: HolderId,
+        liveness: Liveness,
         terms: Terms,
         now: Moment,
     ) -> Option<Arc<Hold>> {
@@ -147,7 +149,7 @@ impl Grant {
         state.is_unused().then(|| {
             state.seen = None;
             let lease = state.lease;
-            self.begin(state, who, now, lease, terms)
+            self.begin(state, holder, liveness, now, lease, terms)
         })
     }
 
@@ -155,7 +157,8 @@ impl Grant {
     /// long as they need. `None` if there is none.
     pub(in crate::local) fn share(
         self: &Arc<Self>,
-        who: (HolderId, Liveness),
+        holder: HolderId,
+        liveness: Liveness,
         terms: Terms,
         now: Moment,
     ) -> Option<Arc<Hold>> {
@@ -169,7 +172,7 @@ impl Grant {
             let is_long = hold.levels.longest_unlimited() >= terms.millis;
             (is_long && now < hold.expires()).then_some(hold.lease)
         });
-        Some(self.begin(state, who, now, lease?, terms))
+        Some(self.begin(state, holder, liveness, now, lease?, terms))
     }
 
     /// True if another thread can have the grant with these terms without a request. Not if its

@@ -61,8 +61,8 @@ impl CameWith {
     fn of_idle(grant: Arc<Grant>, holder: HolderId, terms: Terms, kind: &Kind) -> Self {
         let now = Moment::now();
         if grant.kind == kind && grant.is_transferable(terms, now) {
-            let who = (holder, Liveness::of(holder));
-            if let Some(hold) = grant.next_hold(who, terms, now) {
+            let liveness = Liveness::of(holder);
+            if let Some(hold) = grant.next_hold(holder, liveness, terms, now) {
                 return Self::Idle(hold);
             }
         }

@@ -213,7 +213,8 @@ impl Locks {
             // The thread gets the ticket soon, and requests the lock.
             return;
         }
-        entry.ticket = match grant.next_hold(waiter.who(), wanted.terms, now) {
+        let liveness = waiter.liveness.clone();
+        entry.ticket = match grant.next_hold(waiter.holder, liveness, wanted.terms, now) {
             Some(hold) => Ticket::Holds(hold),
             // The grant was lost a moment ago.
             None => Ticket::Requests {

@@ -81,14 +81,13 @@ impl Readers {
 
     /// Lets a thread join the newest grant, if it may be joined with these terms. An owned hold
     /// never does.
-    fn join(&mut self, who: (HolderId, Liveness), terms: Terms) -> Option<Arc<Hold>> {
+    fn join(&mut self, holder: HolderId, liveness: Liveness, terms: Terms) -> Option<Arc<Hold>> {
         let grant = self.newest.as_ref()?;
         let now = Moment::now();
-        if who.0.is_guard() || now >= grant.granted.replied.after(JOINED) {
+        if holder.is_guard() || now >= grant.granted.replied.after(JOINED) {
             return None;
         }
-        let holder = who.0;
-        let hold = grant.share(who, terms, now)?;
+        let hold = grant.share(holder, liveness, terms, now)?;
         self.by_holder.insert(holder, Arc::clone(&hold));
         Some(hold)
     }
@@ -105,8 +104,9 @@ impl Entry {
     ) -> Option<Arc<Hold>> {
         let given = self.readers.untaken(holder).cloned();
         given.or_else(|| {
-            let who = (holder, Liveness::of(holder));
-            has_ticket.then(|| self.readers.join(who, terms)).flatten()
+            let liveness = Liveness::of(holder);
+            let joined = has_ticket.then(|| self.readers.join(holder, liveness, terms));
+            joined.flatten()
         })
     }
 }
@@ -118,7 +118,8 @@ impl Locks {
         let wanted = &waiter.wanted;
         let is_joined = wanted.kind.is_shared
             && self.entries.get_mut(lock).is_some_and(|entry| {
-                let joined = entry.readers.join(waiter.who(), wanted.terms);
+                let (holder, liveness) = (waiter.holder, waiter.liveness.clone());
+                let joined = entry.readers.join(holder, liveness, wanted.terms);
                 joined.is_some()
             });
         if is_joined {

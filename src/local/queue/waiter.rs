@@ -13,7 +13,7 @@ use crate::protocol::Kind;
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(super) holder: HolderId,
-    liveness: Liveness,
+    pub(super) liveness: Liveness,
     pub(super) wanted: Wanted,
     unparker: Unparker,
     /// The thread has the ticket. Set under the queue's mutex.
@@ -40,10 +40,6 @@ impl Waiter {
             unparker: unparker.clone(),
             is_assigned: AtomicBool::new(false),
         })
-    }
-
-    pub(super) fn who(&self) -> (HolderId, Liveness) {
-        (self.holder, self.liveness.clone())
     }
 
     pub(super) fn assign(&self) {
