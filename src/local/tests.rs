@@ -75,9 +75,9 @@ fn grant_of(
     (name, kind): (&str, &'static Kind),
     granted: Granted,
 ) -> Arc<Grant> {
-    let parts = (lock(name), LockKey::new("", name), kind);
+    let key = LockKey::new("", name);
     let queue = Arc::downgrade(queue);
-    Grant::new(parts, granted, queue, Arc::default())
+    Grant::new(lock(name), key, kind, granted, queue, Arc::default())
 }
 
 /// A new hold of `holder` on the lock `k`, with a renewed lease.

@@ -102,8 +102,8 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Requests the lock until it is granted, or the budget ends. If this returns without it,
-    /// nothing is left of the requests. `first` is what the first request has brought, if it is sent
-    /// already.
+    /// nothing is left of the requests. `first` is what the first request has brought, if one is
+    /// sent already.
     pub(super) fn run(mut self, first: Option<NotGranted>) -> Result<Option<HeldLock>> {
         let granted = self.acquire(first);
         let granted = granted.map_err(|error| match error {
@@ -120,7 +120,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Requests the lock until it is granted, or the budget ends: then `None`. `first` is what the
-    /// first request has brought, if it is sent already.
+    /// first request has brought, if one is sent already.
     pub(super) fn acquire(&mut self, mut first: Option<NotGranted>) -> Result<Option<Granted>> {
         let LockCall { lock, budget, .. } = self.call;
         if first.is_none() {

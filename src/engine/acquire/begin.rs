@@ -88,10 +88,14 @@ pub(crate) fn keep(call: LockCall<'_>, claim: Claim, granted: Granted) -> HeldLo
         id,
         ..
     } = lock;
-    let place = (id.clone(), key.clone(), *kind);
-    let hold = core
-        .queue
-        .begin_hold(place, granted, &core.observer, lock.holder());
+    let hold = core.queue.begin_hold(
+        id.clone(),
+        key.clone(),
+        kind,
+        granted,
+        &core.observer,
+        lock.holder(),
+    );
     core.observer.counters.acquisitions.add(1);
     let held = lock.first_level(hold, budget);
     if kind.has_ticket {
@@ -185,9 +189,9 @@ mod tests {
         let call = call(&lock, &budget);
         let claim = lock.enter_queue(Moment::now()).claim.unwrap();
         let queue = &lock.core.queue;
-        let place = (lock.id.clone(), lock.key.clone(), lock.kind);
+        let (id, key) = (lock.id.clone(), lock.key.clone());
         let (observer, holder) = (&lock.core.observer, HolderId::current_thread());
-        let hold = queue.begin_hold(place, granted(call), observer, holder);
+        let hold = queue.begin_hold(id, key, lock.kind, granted(call), observer, holder);
         claim.keep(&hold);
         let other = wait_for(call);
         queue.unlock(&hold, Unlocks::Newest, Duration::ZERO);

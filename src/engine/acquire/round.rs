@@ -34,7 +34,7 @@ const NO_PERMITS: &str = "a thread waits for a permit, but the semaphore has no 
 impl Acquisition<'_> {
     /// Requests the lock once. Breaks with the grant, or with `None` when the wait is over. If the
     /// lock is refused before, waits for the next round. `first` is what the first request has
-    /// brought, if it is sent already.
+    /// brought, if one is sent already.
     pub(super) fn round(
         &mut self,
         first: Option<NotGranted>,

@@ -291,7 +291,9 @@ impl Granted {
 impl Grant {
     /// A grant that no thread uses yet.
     pub(super) fn new(
-        (lock, key, kind): (LockId, LockKey, &'static Kind),
+        lock: LockId,
+        key: LockKey,
+        kind: &'static Kind,
         granted: Granted,
         queue: Weak<dyn GrantQueue>,
         observer: Arc<Observer>,

@@ -163,13 +163,16 @@ impl LocalQueue {
     /// Begins the first hold on a new grant, for a thread with this id.
     pub(crate) fn begin_hold(
         self: &Arc<Self>,
-        lock: (LockId, LockKey, &'static Kind),
+        lock: LockId,
+        key: LockKey,
+        kind: &'static Kind,
         granted: Granted,
         observer: &Arc<Observer>,
         holder: HolderId,
     ) -> Arc<Hold> {
         let queue = Arc::downgrade(self);
-        Grant::new(lock, granted, queue, Arc::clone(observer)).first_hold(holder)
+        let grant = Grant::new(lock, key, kind, granted, queue, Arc::clone(observer));
+        grant.first_hold(holder)
     }
 
     /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.

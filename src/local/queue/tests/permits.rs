@@ -14,8 +14,15 @@ fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
         tokens: 0..0,
         turns: None,
     };
-    let place: (_, _, &'static Kind) = (lock(name), LockKey::new("", name), &PERMITS);
-    queue.begin_hold(place, granted, &Arc::default(), thread(number))
+    let (key, observer) = (LockKey::new("", name), Arc::default());
+    queue.begin_hold(
+        lock(name),
+        key,
+        &PERMITS,
+        granted,
+        &observer,
+        thread(number),
+    )
 }
 
 fn release(queue: &Arc<LocalQueue>, hold: &Arc<Hold>) -> Unlocked {
