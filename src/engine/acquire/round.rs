@@ -104,7 +104,7 @@ impl Acquisition<'_> {
             // follows at once.
             budget.unparker().unpark();
         }
-        self.note_traces(&ask, waits);
+        self.note_traces(&ask, options.waits);
         result
     }
 
