@@ -36,6 +36,7 @@ impl RedisClient {
             .collect();
         let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
         Attempt::new(&mut states, purpose, until, &mut |_| None).run(List::new());
+        states.iter().for_each(|state| state.announce(until));
         let replied = states.into_iter().map(|state| self.replied(state));
         replied.collect()
     }

@@ -1,5 +1,7 @@
 //! A slot moves to another primary.
 
+use std::slice;
+
 use super::{client_for_failovers, of_cluster};
 use crate::support::prelude::*;
 
@@ -53,6 +55,35 @@ fn a_hold_moves_with_its_slot_and_its_waiter_gets_it() {
         });
         kept.unlock().unwrap();
         assert!(!kept.is_locked().unwrap());
+    }
+}
+
+/// The waiting client listens at the old server, and the message of the script reaches the new one.
+#[test]
+fn a_release_while_its_slot_moves_wakes_a_waiter_that_listens_at_the_old_server() {
+    let ends: [fn(OwnedGuard); 2] = [|guard| guard.unlock().unwrap(), drop];
+    for end in ends {
+        let cluster = ClusterDeployment::start();
+        let [ours, theirs] = [(); 2].map(|()| client_for_failovers(of_cluster(&cluster)));
+        let name = unique("moves");
+        let slot = cluster.slot_of(&name);
+        let lease = Lease::fixed(SOON.get() / 2);
+        let guard = ours.reentrant_lock(&name).acquire_owned(lease).unwrap();
+        let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+        let waiting_lock = theirs.reentrant_lock(&name);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| pair(&waiting_lock));
+            eventually("a client to wait", || theirs.stats().wakeups_by_message > 0);
+            stay_waiting(slice::from_ref(&waiting));
+            migration.move_keys();
+            let by_timeout = theirs.stats().wakeups_by_timeout;
+            within(SLIP.get(), "the wake-up", || {
+                end(guard);
+                waiting.join().unwrap();
+            });
+            assert_eq!(theirs.stats().wakeups_by_timeout, by_timeout);
+        });
+        migration.end();
     }
 }
 
