@@ -28,6 +28,7 @@ impl HeldLock {
             owner,
             fencing: self.hold.token(),
             terms,
+            kept: grant.lease_ends().left(),
         })
     }
 }
@@ -55,6 +56,7 @@ impl SingleLock {
             ..AcquireOptions::default()
         };
         let mut ask = Ask::of_owner(owner, self, token.terms);
+        ask.kept = token.kept;
         let granted = ask.send(&options, None, None, budget);
         let mut granted = granted.map_err(|not_granted| call.not_adopted(not_granted))?;
         granted.tokens = token

@@ -29,6 +29,8 @@ const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
 pub(crate) struct Ask<'a> {
     locks: List<&'a SingleLock>,
     terms: Terms,
+    /// For how long Redis may keep the lock, if the request adopts it.
+    pub(super) kept: Duration,
     /// The owner id of the newest copy.
     owner: OwnerId,
     /// After it was sent: there is no reply, and a copy may be executed later.
@@ -68,6 +70,7 @@ impl<'a> Ask<'a> {
         Self {
             locks,
             terms,
+            kept: Duration::ZERO,
             owner,
             is_unanswered: false,
             may_be_called: false,
@@ -154,6 +157,7 @@ impl<'a> Ask<'a> {
                     asked: reply.asked,
                     replied: Moment::now(),
                     terms: self.terms,
+                    kept: self.kept,
                     tokens,
                 };
                 if granted.is_over(granted.replied) {
@@ -205,7 +209,7 @@ impl<'a> Ask<'a> {
 
     /// Releases in the background what `owner` may have.
     fn release_later(&self, owner: &OwnerId) {
-        let lease_ends = Moment::now().after(self.terms.length());
+        let lease_ends = Moment::now().after(self.terms.length().max(self.kept));
         for SingleLock {
             core, key, kind, ..
         } in &self.locks

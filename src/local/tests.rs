@@ -65,6 +65,7 @@ fn granted(terms: Terms, asked: Moment, tokens: Range<u64>) -> Granted {
         asked,
         replied: asked,
         terms,
+        kept: Duration::ZERO,
         tokens,
         turns: None,
     }

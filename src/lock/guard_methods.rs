@@ -215,7 +215,7 @@ macro_rules! token_methods {
             /// again. Until it is adopted, no process renews it; it excludes other clients as
             /// before. It then has an owner id of this client that no hold had before. The token
             /// has the name, the kind, the length of the lease, what is left of a limit of its
-            /// renewals, and the fencing token.
+            /// renewals and of a longer time that `extend` asked for, and the fencing token.
             ///
             /// Such a limit counts the lease until the hold is adopted, all of it, however soon
             /// that is. It is one renewal of

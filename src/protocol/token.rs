@@ -9,6 +9,7 @@
 //! | kind | its name |
 //! | lease | its milliseconds |
 //! | renewals | `fixed`, `renewed`, how many are left, or `for` and milliseconds |
+//! | kept | for how many milliseconds Redis may keep the lock, because it was extended |
 //! | fencing token | the number; 0 without one |
 //! | owner id | with `_` for the colon |
 //! | name | in hexadecimal digits |
@@ -31,6 +32,8 @@ pub(crate) struct Token {
     pub(crate) owner: OwnerId,
     pub(crate) fencing: Option<u64>,
     pub(crate) terms: Terms,
+    /// For how long Redis may keep the lock, also if no client adopts it.
+    pub(crate) kept: Duration,
 }
 
 fn sum(text: &str) -> String {
@@ -52,6 +55,7 @@ impl Token {
             Renewals::Until(_) | Renewals::Unlimited => "renewed".into(),
         };
         let (kind, millis) = (self.kind.name, self.terms.millis);
+        let kept = self.kept.as_millis();
         let fencing = self.fencing.unwrap_or_default();
         let owner = self.owner.as_str().replace(':', "_");
         let name: String = self
@@ -59,7 +63,7 @@ impl Token {
             .bytes()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let text = format!("{FORMAT}.{kind}.{millis}.{renewals}.{fencing}.{owner}.{name}");
+        let text = format!("{FORMAT}.{kind}.{millis}.{renewals}.{kept}.{fencing}.{owner}.{name}");
         format!("{text}.{}", sum(&text))
     }
 
@@ -75,7 +79,7 @@ impl Token {
 
     fn of_fields(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.split('.').collect();
-        let [FORMAT, kind, millis, renewals, fencing, owner, name] = fields[..] else {
+        let [FORMAT, kind, millis, renewals, kept, fencing, owner, name] = fields[..] else {
             return None;
         };
         let kind = kinds().find(|one| one.name == kind)?;
@@ -99,6 +103,7 @@ impl Token {
                 millis: millis.ok()?,
                 renewals,
             },
+            kept: Duration::from_millis(kept.parse().ok()?),
         })
     }
 }
@@ -121,6 +126,7 @@ mod tests {
                 millis: 30_000,
                 renewals,
             },
+            kept: Duration::from_millis(3_600_001),
         }
     }
 
@@ -150,6 +156,7 @@ mod tests {
                 let read = Token::parse(&text).unwrap();
                 assert_eq!((read.kind, read.name.as_str()), (kind, name));
                 assert_eq!((read.owner, read.terms), (token.owner, token.terms));
+                assert_eq!(read.kept, token.kept);
                 assert_eq!(read.fencing, token.fencing);
                 assert_eq!(read.fencing.is_some(), kind.name == "fenced");
             }
@@ -166,6 +173,7 @@ mod tests {
             changed(&text, "30000", "0"),
             changed(&text, "30000", "99999999999999999999"),
             changed(&text, "fixed", "-1"),
+            changed(&text, "3600001", "-1"),
             changed(&text, "_", "_x"),
             changed(&text, "6ba7b810", "6ba7 b81"),
             changed(&text, "6f72646572", "ff"),

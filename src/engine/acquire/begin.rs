@@ -163,6 +163,7 @@ mod tests {
             asked: now,
             replied: now,
             terms: call.terms,
+            kept: Duration::ZERO,
             tokens: 0..0,
             turns: None,
         }

@@ -175,6 +175,8 @@ pub(crate) struct Granted {
     /// When the reply arrived.
     pub(crate) replied: Moment,
     pub(crate) terms: Terms,
+    /// For how long Redis may keep an adopted lock, if that is longer than its lease.
+    pub(crate) kept: Duration,
     /// The fencing tokens, if the kind of lock has tokens.
     pub(crate) tokens: Range<u64>,
     /// How many holds may use the grant, if clients wait in a queue in Redis.
@@ -309,7 +311,7 @@ impl Grant {
             state: Mutex::new(GrantState {
                 usage: Usage::Free,
                 lease: LeaseState::new(lease, asked),
-                lease_ends: asked.after(lease),
+                lease_ends: asked.after(lease.max(granted.kept)),
                 holds: 0,
                 tokens: granted.tokens.clone(),
                 written: 1,

@@ -72,6 +72,46 @@ fn without_a_reply_the_lock_is_released_and_the_token_is_spent() {
     }
 }
 
+/// The giver has extended its lease, which the client that adopts need not know otherwise.
+#[test]
+fn an_adopted_lock_is_released_until_the_lease_of_its_giver_ends() {
+    let proxied = ProxiedServer::new();
+    let client = proxied.builder(A_WHILE.get()).build().unwrap();
+    type Adopt = fn(&LockClient, &str);
+    let ways: [(Option<&str>, Adopt); 2] = [
+        (None, |client, token| {
+            let guard = client.adopt(token).unwrap();
+            assert!(is_not_released(&guard.unlock()));
+        }),
+        (Some("adopt"), |client, token| {
+            assert!(is_unavailable(&client.adopt(token)));
+        }),
+    ];
+    for (without_reply, adopt) in ways {
+        let lock = client.reentrant_lock(&unique("token"));
+        let guard = owned(&lock);
+        guard.extend(SOON.get() * 6).unwrap();
+        let token = guard.into_token().unwrap();
+        proxied.proxy.on_request(move |request| {
+            if request.runs("release") {
+                Fault::SwallowRequest
+            } else if without_reply.is_some_and(|script| request.runs(script)) {
+                Fault::SwallowReply
+            } else {
+                Fault::Pass
+            }
+        });
+        adopt(&client, &token);
+        throughout(LEASE.get() * 2, "no release arrives", || {
+            !in_redis::is_free(&proxied.server, lock.name())
+        });
+        proxied.proxy.clear_rules();
+        eventually("the release", || {
+            in_redis::is_free(&proxied.server, lock.name())
+        });
+    }
+}
+
 /// Nor a copy of the call that gave it away.
 #[test]
 fn a_late_copy_takes_nothing_from_the_next_owner() {

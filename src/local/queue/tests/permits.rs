@@ -11,6 +11,7 @@ fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
         asked: Moment::now(),
         replied: Moment::now(),
         terms: renewed(),
+        kept: Duration::ZERO,
         tokens: 0..0,
         turns: None,
     };
