@@ -188,8 +188,8 @@ impl Claim {
     /// Records the grant. The thread keeps the ticket until the hold ends, and gives it back if the
     /// hold is shared. An adopted hold has no ticket.
     ///
-    /// Returns the grants of other holds that exclude this one: Redis has lost them, or it would
-    /// not have granted this one. The caller ends them before the thread learns of its hold.
+    /// Returns the grants that exclude this hold, idle or of others: Redis has lost them, or it
+    /// would not have granted this one. The caller ends them before the thread learns of its hold.
     pub(crate) fn keep(mut self, hold: &Arc<Hold>) -> List<Arc<Grant>> {
         let has_ticket = self.state != ClaimState::Kept;
         self.state = ClaimState::Kept;

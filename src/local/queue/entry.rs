@@ -139,11 +139,13 @@ impl Entry {
         self.hold().into_iter().chain(self.readers.holds())
     }
 
-    /// The grants of the holds of others that cannot be held together with this one.
+    /// The grants that Redis cannot have together with this hold: the idle one, and those of the
+    /// holds of others.
     pub(super) fn excluded_by(&self, hold: &Hold) -> List<Arc<Grant>> {
         let others = self.holds().filter(|other| other.holder != hold.holder);
-        let excluded = others.filter(|other| !(other.is_shared() && hold.is_shared()));
-        excluded.map(|other| other.grant()).collect()
+        let others = others.map(|other| other.grant()).chain(self.idle.clone());
+        let excluded = others.filter(|other| !(other.kind.is_shared && hold.is_shared()));
+        excluded.collect()
     }
 
     /// True if this hold has the ticket.

@@ -74,6 +74,25 @@ fn a_grant_shows_that_redis_has_lost_an_adopted_hold() {
     assert!(adopted.check().is_err() && granted.check().is_ok());
 }
 
+/// Otherwise a thread could take the idle grant after the adopted hold, when another client has the
+/// lock.
+#[test]
+fn an_adopted_hold_shows_that_redis_has_lost_an_idle_grant() {
+    let queue = queue();
+    let linger = Duration::from_secs(60);
+    let idle = held(&queue, "k", 1, 0, 0);
+    assert_eq!(unlock(&queue, &idle, linger), Unlocked::Idle);
+    let adopted = adopted_grant(&queue).first_hold(thread(GUARD));
+    let excluded = queue.claim_without_ticket(&lock("k")).keep(&adopted);
+    assert_eq!(excluded.len(), 1);
+    assert_eq!(excluded[0].id(), idle.grant().id());
+    excluded[0].lose(LostReason::Taken);
+    assert_eq!(unlock(&queue, &adopted, linger), Unlocked::Last);
+    queue.close(&adopted, None);
+    let came = claim(&queue, "k", 2).take(renewed(), &PLAIN);
+    assert!(matches!(came, CameWith::Nothing), "{came:?}");
+}
+
 /// While an adopted guard holds the lock, the ticket of a thread that gives up stays free.
 #[test]
 fn the_ticket_passes_to_no_thread_while_a_guard_has_an_adopted_hold() {
