@@ -62,8 +62,7 @@ impl SingleLock {
         granted.tokens = token
             .fencing
             .map_or(0..0, |number| number..number.saturating_add(1));
-        // Otherwise a client that adopts its own token again and again could keep the lock.
-        granted.turns = Some(0);
+        granted.is_adopted = true;
         let claim = self.core.queue.claim_without_ticket(&self.id);
         let held = keep(call, claim, granted);
         held.hold.begin_span(self.kind.name, &self.node());

@@ -153,6 +153,7 @@ impl<'a> Ask<'a> {
                 }
                 let granted = Granted {
                     turns: (self.locks[0].kind.turns)(&reply.reply, waiting),
+                    is_adopted: false,
                     owner,
                     asked: reply.asked,
                     replied: Moment::now(),

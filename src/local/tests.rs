@@ -45,7 +45,7 @@ pub(super) fn grant(
 /// A grant of the lock `k` that was adopted.
 pub(super) fn adopted_grant(queue: &Arc<LocalQueue>) -> Arc<Grant> {
     let mut granted = granted(renewed(), Moment::now(), 0..0);
-    granted.turns = Some(0);
+    granted.is_adopted = true;
     grant_of(queue, ("k", &PLAIN), granted)
 }
 
@@ -68,6 +68,7 @@ fn granted(terms: Terms, asked: Moment, tokens: Range<u64>) -> Granted {
         kept: Duration::ZERO,
         tokens,
         turns: None,
+        is_adopted: false,
     }
 }
 

@@ -166,6 +166,7 @@ mod tests {
             kept: Duration::ZERO,
             tokens: 0..0,
             turns: None,
+            is_adopted: false,
         }
     }
 

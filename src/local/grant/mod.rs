@@ -180,9 +180,10 @@ pub(crate) struct Granted {
     /// The fencing tokens, if the kind of lock has tokens.
     pub(crate) tokens: Range<u64>,
     /// How many holds may use the grant, if clients wait in a queue in Redis.
-    ///
-    /// Zero for an adopted grant: it has no hold after the first one, and does not stay idle.
     pub(crate) turns: Option<usize>,
+    /// It has no hold after the first one, and does not stay idle. Otherwise a client that adopts
+    /// its own token again and again could keep the lock from other clients.
+    pub(crate) is_adopted: bool,
 }
 
 /// A thread's hold on a lock, from its first acquire to the release of its last level.

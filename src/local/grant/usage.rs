@@ -180,7 +180,7 @@ impl Grant {
     pub(in crate::local) fn is_transferable(&self, terms: Terms, now: Moment) -> bool {
         let state = self.state.lock();
         let has_token = !self.kind.has_tokens || !state.tokens.is_empty();
-        let is_whole = has_token && state.may_have_more_holds();
+        let is_whole = has_token && !self.granted.is_adopted && state.may_have_more_holds();
         let ends_in_time = state.lease_ends <= now.after(terms.length());
         let suits = state.lease.suits(terms, now);
         let is_over = matches!(state.usage, Usage::Idle(until) if until <= now);

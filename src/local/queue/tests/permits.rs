@@ -14,6 +14,7 @@ fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
         kept: Duration::ZERO,
         tokens: 0..0,
         turns: None,
+        is_adopted: false,
     };
     let (key, observer) = (LockKey::new("", name), Arc::default());
     queue.begin_hold(
