@@ -57,8 +57,16 @@ impl SingleLock {
         };
         let mut ask = Ask::of_owner(owner, self, token.terms);
         ask.kept = token.kept;
-        let granted = ask.send(&options, None, None, budget);
-        let mut granted = granted.map_err(|not_granted| call.not_adopted(not_granted))?;
+        let mut granted = match ask.send(&options, None, None, budget) {
+            Ok(granted) => granted,
+            Err(not_granted) => {
+                if matches!(not_granted, NotGranted::Refused(_)) && token.owner.permits() > 1 {
+                    // One permit is lost, and the script has given none of them.
+                    ask.release_later(&token.owner);
+                }
+                return Err(call.not_adopted(not_granted));
+            }
+        };
         granted.tokens = token
             .fencing
             .map_or(0..0, |number| number..number.saturating_add(1));

@@ -209,7 +209,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Releases in the background what `owner` may have.
-    fn release_later(&self, owner: &OwnerId) {
+    pub(super) fn release_later(&self, owner: &OwnerId) {
         let lease_ends = Moment::now().after(self.terms.length().max(self.kept));
         for SingleLock {
             core, key, kind, ..

@@ -137,7 +137,9 @@ fn permits_that_were_acquired_together_are_given_away_together() {
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let semaphore = ours.leased_semaphore(&unique("token"));
     semaphore.try_set_permits(4).unwrap();
-    let guard = semaphore.acquire_many(3, Lease::RENEWED).unwrap();
+    // Longer than the test, so that nothing ends by itself.
+    let lease = Lease::fixed(SOON.get() * 6);
+    let guard = semaphore.acquire_many(3, lease).unwrap();
     let ids: Vec<String> = guard.ids().map(Into::into).collect();
     let guard = theirs.adopt_permit(&guard.into_token().unwrap()).unwrap();
     assert!(guard.ids().count() == 3 && guard.ids().all(|id| !ids.contains(&id.into())));
@@ -146,6 +148,9 @@ fn permits_that_were_acquired_together_are_given_away_together() {
     let token = guard.into_token().unwrap();
     server.ask::<()>(redis::cmd("ZPOPMIN").arg(format!("{{{}}}:timeout", semaphore.name())));
     assert_lost(&theirs.adopt_permit(&token), LostReason::TokenSpent);
+    eventually("those that are left", || {
+        semaphore.available().unwrap() == 3
+    });
 }
 
 #[test]
