@@ -29,13 +29,20 @@ impl Held {
         let (core, key) = (&first.core, first.hold.key());
         let keys = keys_of(core, key, commands, budget)?;
         let grants: Vec<Arc<Grant>> = levels.iter().map(|level| level.hold.grant()).collect();
+        let end = |queries: Vec<Query<'_>>| queries.into_iter().for_each(Query::end);
         let mut queries = Vec::with_capacity(grants.len());
         for (level, grant) in levels.iter().zip(&grants) {
             let time = budget.reply_deadline().left();
-            let query = level.hold.begin_query(grant, time)?;
             let busy = "another query under this lock got no reply in this time";
-            queries
-                .push(query.ok_or_else(|| core.redis.unavailable(key, budget, Cause::from(busy)))?);
+            let busy = || core.redis.unavailable(key, budget, Cause::from(busy));
+            let query = level.hold.begin_query(grant, time);
+            match query.and_then(|query| query.ok_or_else(busy)) {
+                Ok(query) => queries.push(query),
+                Err(not_sent) => {
+                    end(queries);
+                    return Err(not_sent);
+                }
+            }
         }
         let follows_unclear = queries.iter().any(|query| query.follows_unclear);
         let locks = queries.iter().map(|query| Queried {
@@ -50,7 +57,6 @@ impl Held {
             others: locks.iter().skip(1).map(|lock| lock.key).collect(),
             ..Request::new(&core.redis, key, call)
         };
-        let end = |queries: Vec<Query<'_>>| queries.into_iter().for_each(Query::end);
         let reply = match request_one(&request, |_| None, budget) {
             Ok(reply) => QueryReply::of(reply.reply).map_err(|error| request.refusal(error)),
             Err(no_reply) if no_reply.lost_copies.is_ambiguous() => Err(*no_reply.error),
@@ -106,5 +112,63 @@ impl Held {
         };
         let names = self.levels().iter().map(|level| level.hold.key().name());
         Err(Error::unsuited(&names.collect::<Vec<_>>().join(", "), rule))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::clock::Moment;
+    use crate::base::owner::HolderId;
+    use crate::config::LockClientBuilder;
+    use crate::core::Core;
+    use crate::engine::SingleLock;
+    use crate::lease::Lease;
+    use crate::local::{Granted, Unlocked, Unlocks};
+    use crate::protocol::{PLAIN, commands};
+
+    /// A hold of this thread on a lock of a client whose server does not exist.
+    fn held(core: &Arc<Core>, name: &str) -> HeldLock {
+        let lock = SingleLock::new(Arc::clone(core), name, &PLAIN);
+        let (queue, holder) = (&core.queue, HolderId::current_thread());
+        let now = Moment::now();
+        let entered = queue.enter(&lock.id, (holder, false), now);
+        let granted = Granted {
+            owner: lock.new_owner(),
+            asked: now,
+            replied: now,
+            terms: Lease::RENEWED.terms(name, core.watchdog_lease).unwrap(),
+            kept: Duration::ZERO,
+            tokens: 0..0,
+            turns: None,
+            is_adopted: false,
+        };
+        let place = (lock.id.clone(), lock.key.clone(), lock.kind);
+        let hold = queue.begin_hold(place, granted, &core.observer, holder);
+        entered.claim.unwrap().keep(&hold);
+        HeldLock::first(core, hold)
+    }
+
+    /// Its grant could not be handed over any more.
+    #[test]
+    fn a_query_that_was_not_sent_is_no_unclear_one() {
+        let config = LockClientBuilder::from("redis://127.0.0.1:1");
+        let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
+        let (first, second) = (held(&core, "first"), held(&core, "second"));
+        let grant = second.hold.grant();
+        let busy = second.hold.begin_query(&grant, Duration::ZERO).unwrap();
+        let both = Held::all(vec![first.clone(), second.clone()]);
+        let pipeline = redis::pipe().incr("number", 1).clone();
+        let budget = CallBudget::for_reply(Duration::ZERO);
+        let result = both.query(&commands(&pipeline).unwrap(), &budget);
+        assert!(matches!(result, Err(Error::Unavailable { .. })));
+        drop(busy);
+        let linger = Duration::from_secs(60);
+        let unlock = |held: &HeldLock| core.queue.unlock(&held.hold, Unlocks::Newest, linger);
+        assert_eq!(unlock(&first), Unlocked::Idle);
+        // The other one may be executed.
+        assert_eq!(unlock(&second), Unlocked::Last);
     }
 }
