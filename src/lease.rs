@@ -220,22 +220,32 @@ impl Terms {
 
     /// The terms of a hold that is given away at `now`. Its lease until it is adopted counts as a
     /// renewal, all of it, because a token does not tell how long it is under way. So it is at most
-    /// half of the time that is left, and the adopted hold has the rest.
+    /// half of the time that is left, and the adopted hold has [the rest](Self::adopted_after).
     pub(crate) fn given_away_at(self, now: Moment) -> Self {
         match self.renewals {
             Renewals::Until(end) => {
-                let left = end.since(now);
-                let half = u64::try_from((left / 2).as_millis()).unwrap_or(u64::MAX);
-                let millis = self.millis.min(half).max(1);
-                let rest = left.saturating_sub(Duration::from_millis(millis));
-                let renewals = Renewals::For(rest);
-                Self { millis, renewals }
+                let half = u64::try_from((end.since(now) / 2).as_millis());
+                let millis = self.millis.min(half.unwrap_or(u64::MAX)).max(1);
+                Self { millis, ..self }
             }
             Renewals::Left(left) => Self {
                 renewals: Renewals::Left(left.saturating_sub(1)),
                 ..self
             },
             _ => self,
+        }
+    }
+
+    /// The terms of the hold that is adopted, if Redis gave it away with these before `now`.
+    pub(crate) fn adopted_after(self, now: Moment) -> Self {
+        let Renewals::Until(end) = self.renewals else {
+            return self;
+        };
+        let rest = end.since(now).saturating_sub(self.length());
+        let millis = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            millis: self.millis.min(millis).max(1),
+            renewals: Renewals::For(rest),
         }
     }
 
@@ -328,24 +338,30 @@ mod tests {
         }
     }
 
-    /// Whether it is adopted at once, or when its lease ends.
+    /// Whether Redis executes the request at once or later, and whether the hold is adopted at once
+    /// or when its lease ends.
     #[test]
     fn a_limit_holds_however_often_a_hold_is_given_away() {
         let begin = Moment::now();
         let end = begin.after(Duration::from_secs(100));
-        for leases_under_way in [0, 1] {
+        for (delay, leases_under_way) in [(0, 0), (0, 1), (3, 0), (3, 1), (30, 0)] {
             let mut now = begin;
             let mut renewals = Renewals::Until(end);
             for round in 0..12 {
                 let millis = 30_000;
                 let given = Terms { millis, renewals }.given_away_at(now);
-                let Renewals::For(left) = given.renewals else {
-                    panic!("{given:?}");
+                now = now.after(Duration::from_secs(delay));
+                let adopted = given.adopted_after(now);
+                let Renewals::For(left) = adopted.renewals else {
+                    panic!("{adopted:?}");
                 };
+                if left.is_zero() {
+                    break;
+                }
                 now = now.after(given.length() * leases_under_way);
                 assert!(
-                    now.after(left.max(given.length())) <= end,
-                    "{round}: {given:?}"
+                    now.after(left.max(adopted.length())) <= end,
+                    "{round}: {adopted:?}"
                 );
                 renewals = Renewals::Until(now.after(left));
             }

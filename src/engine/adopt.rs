@@ -9,6 +9,7 @@ use super::ask::{Ask, NotGranted};
 use super::held_lock::HeldLock;
 use super::lock_call::LockCall;
 use super::single_lock::SingleLock;
+use crate::base::clock::Moment;
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::local::Unlocks;
 use crate::protocol::{AcquireOptions, Token};
@@ -27,7 +28,8 @@ impl HeldLock {
             name: self.hold.key().name().into(),
             owner,
             fencing: self.hold.token(),
-            terms,
+            // After the reply, because Redis counts the lease from the request.
+            terms: terms.adopted_after(Moment::now()),
             kept: grant.lease_ends().left(),
         })
     }

@@ -43,9 +43,10 @@ pub(super) fn grant(
 }
 
 /// A grant of the lock `k` that was adopted.
-pub(super) fn adopted_grant(queue: &Arc<LocalQueue>) -> Arc<Grant> {
-    let mut granted = granted(renewed(), Moment::now(), 0..0);
+pub(super) fn adopted_grant(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Arc<Grant> {
+    let mut granted = granted(terms, asked, 0..0);
     granted.is_adopted = true;
+    granted.replied = Moment::now();
     grant_of(queue, ("k", &PLAIN), granted)
 }
 

@@ -148,8 +148,8 @@ struct GrantState {
 pub(crate) enum KeptInRedis {
     /// For this number of milliseconds, under this owner id.
     For(u64, OwnerId),
-    /// For the client that adopts it with these terms. The name of the grant follows the new one,
-    /// because the call has both.
+    /// For the client that adopts it, with these terms until then. The name of the grant follows
+    /// the new one, because the call has both.
     ForToken(OwnerId, Terms),
 }
 

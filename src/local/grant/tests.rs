@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Error;
-use crate::local::tests::{LEASE, grant, renewed, terms};
+use crate::local::tests::{LEASE, adopted_grant, grant, renewed, terms};
 use crate::watchdog::{Renew, Step};
 use proptest::prelude::*;
 
@@ -55,6 +55,31 @@ fn a_lost_hold_is_unlocked_level_by_level() {
         Unlocked::Lost { reason, last: true }
     );
     assert_eq!(hold.pop(Unlocks::Newest), Unlocked::NotHeld);
+}
+
+#[test]
+fn an_adopted_grant_gets_no_further_hold() {
+    let adopted = adopted_grant(&Arc::default(), renewed(), Moment::now());
+    let adopted = adopted.first_hold(HolderId::guard(1));
+    for (hold, expected) in [(adopted, false), (taken(LEASE, Renewals::Unlimited), true)] {
+        assert_eq!(hold.pop(Unlocks::Newest), Unlocked::Last);
+        let grant = hold.grant();
+        assert_eq!(grant.is_transferable(renewed(), Moment::now()), expected);
+    }
+}
+
+/// The reply may be late, and the limit was counted by another client until then.
+#[test]
+fn the_limit_of_an_adopted_hold_counts_from_its_request() {
+    let of_guard = || HolderId::guard(1);
+    let asked = Moment::now().before(Duration::from_secs(2));
+    let limited = terms(LEASE, Renewals::For(Duration::from_millis(2 * LEASE)));
+    let hold = adopted_grant(&Arc::default(), limited, asked).first_hold(of_guard());
+    let at = |millis| asked.after(Duration::from_millis(millis));
+    let renewal_at = |now| hold.state.lock().levels.renewal_at(now);
+    assert_eq!(renewal_at(at(LEASE)), Some(LEASE));
+    assert_eq!(renewal_at(at(LEASE + 1_000)), Some(LEASE - 1_000));
+    assert_eq!(renewal_at(at(2 * LEASE)), None);
 }
 
 /// So a reply to it that is lost leaves no doubt about the hold count in Redis.

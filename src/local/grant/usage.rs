@@ -128,7 +128,12 @@ impl Grant {
     pub(in crate::local) fn first_hold(self: &Arc<Self>, holder: HolderId) -> Arc<Hold> {
         let state = &mut *self.state.lock();
         let (liveness, terms) = (Liveness::of(holder), self.granted.terms);
-        let (lease, since) = (state.lease, self.granted.replied);
+        // The limit of an adopted hold ends at a moment of before.
+        let since = match self.granted.is_adopted {
+            true => self.granted.asked,
+            false => self.granted.replied,
+        };
+        let lease = state.lease;
         let hold = self.begin(state, holder, liveness, since, lease, terms);
         hold.take();
         hold

@@ -112,6 +112,30 @@ fn an_adopted_lock_is_released_until_the_lease_of_its_giver_ends() {
     }
 }
 
+/// Redis counts the lease of a hold that is given away from when it executes the request.
+#[test]
+fn a_limit_counts_the_time_that_a_give_away_takes() {
+    let proxied = ProxiedServer::new();
+    let client = patient(&proxied);
+    let lock = client.reentrant_lock(&unique("token"));
+    let limit = SOON.get() * 30;
+    let lease = Lease::held_at_most(limit);
+    let guard = lock.acquire_owned(lease).unwrap();
+    let began = Instant::now();
+    let lost = proxied.fault_once("adopt", &Fault::SwallowRequest);
+    let token = guard.into_token().unwrap();
+    assert!(lost.load(Ordering::SeqCst) && began.elapsed() >= A_WHILE.get());
+    let rest = token
+        .split('.')
+        .nth(3)
+        .and_then(|field| field.strip_prefix("for"));
+    let rest = Duration::from_millis(rest.unwrap().parse().unwrap());
+    let elapsed = began.elapsed();
+    let until_adopted = in_redis::time_to_live(&proxied.server, lock.name());
+    assert!(elapsed + until_adopted + rest <= limit);
+    client.adopt(&token).unwrap().unlock().unwrap();
+}
+
 /// Nor a copy of the call that gave it away.
 #[test]
 fn a_late_copy_takes_nothing_from_the_next_owner() {

@@ -6,7 +6,7 @@ const GUARD: u64 = GUARDS;
 
 /// An exclusive hold of a guard that was adopted.
 fn adopt(queue: &Arc<LocalQueue>) -> Arc<Hold> {
-    let hold = adopted_grant(queue).first_hold(thread(GUARD));
+    let hold = adopted_grant(queue, renewed(), Moment::now()).first_hold(thread(GUARD));
     let excluded = queue.claim_without_ticket(&lock("k")).keep(&hold);
     assert!(excluded.is_empty());
     hold
@@ -82,7 +82,7 @@ fn an_adopted_hold_shows_that_redis_has_lost_an_idle_grant() {
     let linger = Duration::from_secs(60);
     let idle = held(&queue, "k", 1, 0, 0);
     assert_eq!(unlock(&queue, &idle, linger), Unlocked::Idle);
-    let adopted = adopted_grant(&queue).first_hold(thread(GUARD));
+    let adopted = adopted_grant(&queue, renewed(), Moment::now()).first_hold(thread(GUARD));
     let excluded = queue.claim_without_ticket(&lock("k")).keep(&adopted);
     assert_eq!(excluded.len(), 1);
     assert_eq!(excluded[0].id(), idle.grant().id());
