@@ -62,8 +62,11 @@ impl<'a> Release<'a> {
     /// the watchdog releases.
     pub(crate) fn of_dropped(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
         let release = Release::of(core, hold, || core.queue.unlock_dropped(hold, core.linger));
-        if let Some(call) = release.call() {
-            core.watchdog.release_grant(hold.grant(), call);
+        if let Some(call) = release.call()
+            && core.watchdog.release_grant(hold.grant(), call)
+            && release.unlocked == Unlocked::Last
+        {
+            core.observer.counters.releases.add(1);
         }
         release.end(None).report()
     }

@@ -74,6 +74,9 @@ fn release_idle(call: LockCall<'_>, grant: &Grant) {
     let (key, lease_ends) = (grant.key(), grant.lease_ends());
     let verdict = release_unused(core, key, grant.release_call(), lease_ends, &budget);
     if let Some(verdict) = verdict {
+        if verdict.is_done() {
+            core.observer.counters.releases.add(1);
+        }
         grant.released(core.subscriber.without_own(key, verdict));
     }
 }

@@ -38,6 +38,22 @@ fn the_second_lock_sends_no_command() {
     assert_eq!((counted.acquisitions, counted.releases), (3, 0));
 }
 
+/// A fixed lease has to end in Redis on time, so it is acquired there.
+#[test]
+fn a_thread_that_the_idle_lock_does_not_suit_counts_its_release() {
+    let server = Server::start();
+    let long = builder(&server.url()).watchdog_lease(SOON.get() * 6);
+    let client = long.linger(SOON.get()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    pair(&lock);
+    assert_eq!(client.stats().releases, 0);
+    let guard = lock.acquire_with(Lease::fixed(SOON.get())).unwrap();
+    assert_eq!(client.stats().releases, 1);
+    guard.unlock().unwrap();
+    let stats = client.stats();
+    assert_eq!((stats.acquisitions, stats.releases), (2, 2));
+}
+
 #[test]
 fn the_lock_is_released_after_the_time() {
     let server = Server::start();

@@ -128,3 +128,17 @@ fn a_lock_is_not_handed_over_while_a_query_may_arrive() {
     deliver(&gate);
     assert_eq!(number(&proxied.server, &key), Some(1));
 }
+
+#[test]
+fn a_guard_that_is_dropped_while_a_query_may_arrive_is_released() {
+    let proxied = ProxiedServer::new();
+    let name = unique("late");
+    let client = client_of(&proxied);
+    let guard = client.reentrant_lock(&name).acquire_owned(long()).unwrap();
+    let _gate = proxied.hold_back_once("query");
+    assert_unclear(&guard.query(&add_one(&unique("number"))));
+    drop(guard);
+    eventually("the release", || in_redis::is_free(&proxied.server, &name));
+    let stats = client.stats();
+    assert_eq!((stats.acquisitions, stats.releases), (1, 1));
+}
