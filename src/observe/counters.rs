@@ -94,8 +94,8 @@ counters! {
     reentries = "leasehold_reentries_total" [] => "Nested acquires.",
     /// Locks released in Redis by the unlock of a thread, or after the drop of an
     /// [`OwnedGuard`](crate::OwnedGuard) or the end of
-    /// [`linger`](crate::LockClientBuilder::linger). Locks that were handed over, and releases that
-    /// the watchdog repeats, do not count.
+    /// [`linger`](crate::LockClientBuilder::linger), and locks that were given away by a token.
+    /// Locks that were handed over, and releases that the watchdog repeats, do not count.
     releases = "leasehold_releases_total" []
         => "Locks released in Redis by an unlock or the drop of a guard.",
     /// Calls that did not acquire a lock or permits because others had them until the wait ended,

@@ -171,6 +171,24 @@ fn a_hold_that_is_handed_over_ends_and_another_begins() {
 }
 
 #[test]
+fn an_owned_guard_ends_its_hold_when_it_is_dropped_or_given_away() {
+    let (_server, client) = start();
+    let owned = |name: &str| {
+        let lock = client.reentrant_lock(name);
+        lock.acquire_owned(Lease::RENEWED).unwrap()
+    };
+    drop(owned("dropped"));
+    assert_eq!(hold("dropped").field("outcome"), "kept");
+    until("the release", || client.stats().releases == 1);
+    let token = owned("given").into_token().unwrap();
+    assert_eq!(hold("given").field("outcome"), "released");
+    assert_eq!(client.stats().releases, 2);
+    client.adopt(&token).unwrap().unlock().unwrap();
+    let given = spans("lock.hold", "given");
+    assert_eq!(outcomes(&given), ["released", "released"]);
+}
+
+#[test]
 fn a_wait_on_a_condition_ends_a_hold_and_begins_another() {
     let (_server, client) = start();
     let lock = client.reentrant_lock("buffer");
