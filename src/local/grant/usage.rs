@@ -128,7 +128,7 @@ impl Grant {
     pub(in crate::local) fn first_hold(self: &Arc<Self>, holder: HolderId) -> Arc<Hold> {
         let state = &mut *self.state.lock();
         let (liveness, terms) = (Liveness::of(holder), self.granted.terms);
-        // The limit of an adopted hold ends at a moment of before.
+        // A slow reply to an adopt does not prolong the limit of the hold.
         let since = match self.granted.is_adopted {
             true => self.granted.asked,
             false => self.granted.replied,
