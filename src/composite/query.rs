@@ -134,7 +134,7 @@ mod tests {
         let lock = SingleLock::new(Arc::clone(core), name, &PLAIN);
         let (queue, holder) = (&core.queue, HolderId::current_thread());
         let now = Moment::now();
-        let entered = queue.enter(&lock.id, (holder, false), now);
+        let entered = queue.enter(&lock.id, holder, false, now);
         let granted = Granted {
             owner: lock.new_owner(),
             asked: now,
@@ -145,8 +145,8 @@ mod tests {
             turns: None,
             is_adopted: false,
         };
-        let place = (lock.id.clone(), lock.key.clone(), lock.kind);
-        let hold = queue.begin_hold(place, granted, &core.observer, holder);
+        let (id, key) = (lock.id.clone(), lock.key.clone());
+        let hold = queue.begin_hold(id, key, lock.kind, granted, &core.observer, holder);
         entered.claim.unwrap().keep(&hold);
         HeldLock::first(core, hold)
     }
