@@ -39,8 +39,7 @@ pub use crate::topology::{LookUpFailed, RouteError};
 pub use crate::transport::server_error::ServerError;
 pub use holder::ConnectedClients;
 
-use crate::base::clock::Moment;
-use crate::base::key::{Family, LockKey};
+use crate::base::{Family, LockKey, Moment};
 use crate::client::LockClient;
 use crate::error::Result;
 use crate::request::RedisClient;

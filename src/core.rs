@@ -8,14 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::base::call_budget::CallBudget;
 use crate::base::client_name;
-use crate::base::clock::Moment;
-use crate::base::interrupt::Interrupt;
-use crate::base::key::LockKey;
 use crate::base::lanes::RequestLanes;
-use crate::base::process::Process;
-use crate::base::test_clock::Active;
+use crate::base::{Active, CallBudget, Interrupt, LockKey, Moment, Process};
 use crate::config::Config;
 use crate::error::{Cause, Error, Result, TimeLimit};
 use crate::local::{LocalQueue, LockId};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::error::{Error, Result};
 
 /// How long Redis keeps a lock for its holder, and whether the watchdog renews it.

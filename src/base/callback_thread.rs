@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::base::process::Process;
+use crate::base::Process;
 
 /// The owner's handle of such a thread.
 ///

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::LockClient;
-use crate::base::key::Family;
+use crate::base::Family;
 use crate::composite::Composite;
 use crate::engine::{Number, SingleLock};
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@ use super::held::Held;
 use super::levels::{self, Own};
 use super::needed::{Needed, distinct};
 use super::{Composite, CompositeCall, Missing, majority, several};
-use crate::base::interrupt::Interrupt;
+use crate::base::Interrupt;
 use crate::engine::{HeldLock, end_wait};
 use crate::error::{Error, Result};
 use crate::lease::Lease;

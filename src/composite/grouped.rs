@@ -5,10 +5,7 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::needed::Needed;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::list::List;
+use crate::base::{CallBudget, List, LockKey, Moment};
 use crate::core::Core;
 use crate::engine::GrantReply;
 use crate::error::{Cause, Result};

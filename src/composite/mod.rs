@@ -33,9 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::owner::HolderId;
+use crate::base::{CallBudget, HolderId, Moment};
 use crate::core::Core;
 use crate::engine::{HeldLock, LockCall, SingleLock};
 use crate::error::{Cause, Error, Result};

@@ -7,7 +7,7 @@ use redis::Value;
 use super::grouped::group;
 use super::held::Held;
 use super::needed::Needed;
-use crate::base::call_budget::CallBudget;
+use crate::base::CallBudget;
 use crate::engine::{HeldLock, end_as_lost, keys_of};
 use crate::error::{Cause, Error, Result, SharedCause};
 use crate::local::{Grant, Query};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::grouped::{GrantRequest, request_each};
 use super::needed::Needed;
 use super::{CompositeCall, Missing};
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::engine::{
     Answer, Ask, HeldLock, LockCall, SingleLock, Wait, give_up, keep, no_reply,
     take_without_request, wait_for_claim,

@@ -7,7 +7,7 @@ use super::grouped::group;
 use super::needed::Needed;
 use super::seats::{Seat, Seats};
 use super::{CompositeCall, Missing};
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::engine::{Answer, Ask, HeldLock, LockCall, Refusal, SingleLock};
 use crate::error::Result;
 use crate::local::{Claim, Granted};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::ConnectionAddr;
 
 use super::{LockClientBuilder, Options};
-use crate::base::test_clock::ClientClock;
+use crate::base::ClientClock;
 use crate::deployment::{Deployment, NamedServer};
 use crate::error::{Error, Result};
 use crate::transport::credentials::{Credentials, Provide};

@@ -8,10 +8,7 @@ use std::time::Duration;
 
 use super::line::Standing;
 use super::single_lock::SingleLock;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::list::List;
-use crate::base::owner::OwnerId;
+use crate::base::{CallBudget, List, Moment, OwnerId};
 use crate::error::Error;
 use crate::lease::Terms;
 use crate::local::Granted;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::grant_request::{Renewing, request_about_grant};
 use super::release::Release;
-use crate::base::call_budget::CallBudget;
+use crate::base::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId, Unlocks};

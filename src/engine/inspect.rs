@@ -7,9 +7,7 @@ use redis::{RedisResult, Value};
 
 use super::grant_request::{Renewing, request_about_grant};
 use super::single_lock::SingleLock;
-use crate::base::key::LockKey;
-use crate::base::list::List;
-use crate::base::owner::OwnerId;
+use crate::base::{List, LockKey, OwnerId};
 use crate::core::Core;
 use crate::error::Result;
 use crate::local::{Grant, LockId};

@@ -9,11 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::wait::Channel;
-use crate::base::backoff::jitter;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::list::List;
-use crate::base::parker::Unparker;
+use crate::base::{List, LockKey, Moment, Unparker, jitter};
 use crate::core::Core;
 use crate::local::Claim;
 use crate::protocol::message::is_deaf;

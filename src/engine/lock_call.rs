@@ -3,8 +3,7 @@
 use std::mem;
 
 use super::single_lock::SingleLock;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
+use crate::base::{CallBudget, Moment};
 use crate::error::{Cause, Error};
 use crate::lease::Terms;
 

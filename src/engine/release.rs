@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::grant_request::{GrantReply, note_count, request_about_grant, reschedule_if_earlier};
-use crate::base::call_budget::CallBudget;
+use crate::base::CallBudget;
 use crate::core::Core;
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::local::{Hold, KeptInRedis, Unlocked, Unlocks};

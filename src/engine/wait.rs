@@ -8,10 +8,7 @@ use std::ops::ControlFlow::{self, Break};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::backoff::Backoff;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{Backoff, CallBudget, LockKey, Moment};
 use crate::core::Core;
 use crate::error::Result;
 use crate::protocol::message::Filter;

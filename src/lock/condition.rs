@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::debug::Short;
-use crate::base::interrupt::Interrupt;
+use crate::base::Interrupt;
 use crate::engine::SingleLock;
 use crate::error::Result;
 use crate::protocol::Notified;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use redis::{ConnectionLike, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, Value};
 
 use super::debug::{Short, state_of};
-use crate::base::call_budget::CallBudget;
-use crate::base::subscription::Subscription;
+use crate::base::{CallBudget, Subscription};
 use crate::composite::{Held, Quorum};
 use crate::core::Core;
 use crate::engine::HeldLock;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::run::{RunError, run_under};
 use super::{LockGuard, OwnedGuard};
-use crate::base::clock::Moment;
-use crate::base::interrupt::Interrupt;
+use crate::base::{Interrupt, Moment};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 
-use crate::base::subscription::Subscription;
+use crate::base::Subscription;
 use crate::error::{Error, LostReason, Result};
 use crate::lock::{LockGuard, Short};
 use crate::observe::tell;

@@ -13,7 +13,7 @@ pub use default::set_default_client;
 #[cfg(feature = "testing")]
 pub use default::with_default_client;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::client::{LockClient, lock_of_kind};
 use crate::error::{Error, Result};
 use crate::lease::Lease;

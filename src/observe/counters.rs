@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::metric_label::MetricLabel;
 use super::series::{Label, Series};
+use crate::base::LockKey;
 use crate::base::call_budget::WaitObserver;
-use crate::base::key::LockKey;
 use crate::error::LostReason;
 
 /// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its labels,

@@ -6,9 +6,7 @@ use redis::{RedisResult, Value};
 
 use super::commands::Command;
 use super::{Kind, unexpected};
-use crate::base::excerpt::excerpt;
-use crate::base::key::{Family, LockKey};
-use crate::base::owner::OwnerId;
+use crate::base::{Family, LockKey, OwnerId, excerpt};
 use crate::error::LostReason;
 use crate::script::{self, Call};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
 use super::fair::queue_keys;
-use crate::base::key::{Family, LockKey};
-use crate::base::list::List;
+use crate::base::{Family, List, LockKey};
 use crate::error::LostReason;
 
 /// Redis' reply about a grant of this client.

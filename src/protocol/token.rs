@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use super::{Kind, PERMITS, kinds};
-use crate::base::owner::OwnerId;
+use crate::base::OwnerId;
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms, whole_millis};
 

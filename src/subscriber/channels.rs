@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashSet};
 
-use crate::base::clock::Moment;
-use crate::base::parker::Unparker;
+use crate::base::{Moment, Unparker};
 use crate::protocol::message::{Filter, Message};
 use crate::request::Prepared;
 

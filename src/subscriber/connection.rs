@@ -10,9 +10,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 
 use super::channels::Channels;
-use crate::base::clock::Moment;
-use crate::base::parker::Unparker;
-use crate::base::wait::wait_for_state;
+use crate::base::{Moment, Unparker, wait_for_state};
 use crate::observe::Observer;
 use crate::protocol::message::Filter;
 use crate::request::RedisClient;

@@ -13,10 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::parker::Unparker;
-use crate::base::process::Process;
+use crate::base::{LockKey, Moment, Process, Unparker};
 use crate::observe::Observer;
 use crate::protocol::Verdict;
 use crate::protocol::message::{self, Filter};

@@ -19,8 +19,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use redis::{ConnectionAddr, RedisError, ServerErrorKind};
 
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{LockKey, Moment};
 use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::error::{Hint, Result};

@@ -23,8 +23,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
 
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{List, Moment};
 use crate::observe::tell;
 use crate::transport::link::{Link, Sent};
 use crate::transport::node::{Limits, Node};

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::Moment;
 use crate::base::callback_thread::CallbackThread;
-use crate::base::clock::Moment;
 use crate::observe::{Observer, tell};
 use crate::transport::credentials::{Credentials, Provide, Provided, Usable};
 use crate::transport::link::Outcome;

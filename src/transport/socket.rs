@@ -12,7 +12,7 @@ use redis::ConnectionAddr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::transport::tls::{Session, Tls, in_handshake};
 
 /// The shortest timeout of an operation. The system accepts no timeout of zero.

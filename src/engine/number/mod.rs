@@ -21,11 +21,8 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::interrupt::Interrupt;
-use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
+use crate::base::{CallBudget, Family, Interrupt, LockKey, Moment};
 use crate::core::Core;
 use crate::error::{Cause, Error, Result};
 use crate::local::LockId;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{NextRequest, Number};
-use crate::base::call_budget::CallBudget;
+use crate::base::CallBudget;
 use crate::engine::line::{InLine, LONGEST, Standing, deaf_sleep, rare_sleep};
 use crate::engine::local_wait::{no_reply, wait_for_claim};
 use crate::engine::lock_call::LockCall;

@@ -28,8 +28,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::{Cmd, RedisError, RedisResult, Value};
 
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{List, Moment};
 use crate::script::Publish;
 use crate::transport::resp::{Decoder, LARGEST_BUFFER};
 use crate::transport::retry_action::RetryAction;

@@ -7,10 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use redis::{RedisError, RedisResult, Value};
 
-use crate::base::clock::Moment;
-use crate::base::list::List;
-use crate::base::process::PerProcess;
-use crate::base::wait::wait_for_state;
+use crate::base::{List, Moment, PerProcess, wait_for_state};
 
 /// What became of a request.
 #[derive(Clone, Debug)]
