@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use super::held::Held;
 use super::levels::{self, Own};
-use super::needed::{Needed, distinct};
-use super::{Composite, CompositeCall, Missing, majority, several};
+use super::{Composite, CompositeCall, Held, Missing, Needed, distinct, majority, several};
 use crate::base::Interrupt;
 use crate::engine::{HeldLock, end_wait};
 use crate::error::{Error, Result};

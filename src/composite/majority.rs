@@ -18,9 +18,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
-use super::quorum::Quorum;
 use super::seats::{HeldAt, Seats};
-use super::{CompositeCall, Missing};
+use super::{CompositeCall, Missing, Quorum};
 use crate::base::{Backoff, Moment, jitter};
 use crate::engine::{Channel, HeldLock, SingleLock, Wait, repeat_until_done};
 use crate::error::{Error, Result};

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::grouped::group;
-use super::held::Held;
-use super::needed::Needed;
+use super::{Held, Needed};
 use crate::base::CallBudget;
 use crate::engine::{HeldLock, end_as_lost, keys_of};
 use crate::error::{Cause, Error, Result, SharedCause};

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use super::grouped::{GrantRequest, request_each};
-use super::needed::Needed;
-use super::{CompositeCall, Missing};
+use super::{CompositeCall, Missing, Needed};
 use crate::base::Moment;
 use crate::engine::{
     Answer, Ask, HeldLock, LockCall, SingleLock, Wait, give_up, keep, no_reply,

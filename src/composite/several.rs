@@ -17,10 +17,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::held::{Held, extend};
-use super::needed::Needed;
+use super::held::extend;
 use super::together::{HeldName, Owner, Refused, Together, ask};
-use super::{CompositeCall, Missing};
+use super::{CompositeCall, Held, Missing, Needed};
 use crate::base::{CallBudget, Moment, jitter};
 use crate::engine::HeldLock;
 use crate::error::{Error, Result};

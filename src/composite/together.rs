@@ -4,9 +4,8 @@
 //! slots are requested at once, and what was granted is released if some are refused.
 
 use super::grouped::group;
-use super::needed::Needed;
 use super::seats::{Seat, Seats};
-use super::{CompositeCall, Missing};
+use super::{CompositeCall, Missing, Needed};
 use crate::base::Moment;
 use crate::engine::{Answer, Ask, HeldLock, LockCall, Refusal, SingleLock};
 use crate::error::Result;

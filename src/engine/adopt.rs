@@ -4,11 +4,7 @@
 //! of the client that adopts. So nothing that is late finds the hold under its old owner id, and a
 //! token works once.
 
-use super::acquire::keep;
-use super::ask::{Answer, Ask};
-use super::held_lock::HeldLock;
-use super::lock_call::LockCall;
-use super::single_lock::SingleLock;
+use super::{Answer, Ask, HeldLock, LockCall, SingleLock, keep};
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::local::Unlocks;
 use crate::protocol::{AcquireOptions, Token};

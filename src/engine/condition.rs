@@ -5,12 +5,9 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::end_wait;
 use super::grant_request::{note_count, request_about_grant};
-use super::lock_call::LockCall;
-use super::release::Release;
-use super::single_lock::SingleLock;
-use super::wait::{Channel, Wait, polls, repeat_until_done};
+use super::wait::polls;
+use super::{Channel, LockCall, Release, SingleLock, Wait, end_wait, repeat_until_done};
 use crate::base::{CallBudget, Interrupt, LockKey, Moment, OwnerId};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};

@@ -3,9 +3,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
-use super::lock_call::LockCall;
-use super::single_lock::SingleLock;
-use super::wait::repeat_until_done;
+use super::{LockCall, SingleLock, repeat_until_done};
 use crate::base::{CallBudget, LockKey, Moment};
 use crate::core::Core;
 use crate::error::{Cause, Error, Result};

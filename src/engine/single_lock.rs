@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::held_lock::HeldLock;
-use super::release::Release;
-use super::wait::Channel;
+use super::{Channel, HeldLock, Release};
 use crate::base::{CallBudget, HolderId, LockKey, Moment, OwnerId};
 use crate::core::Core;
 use crate::error::{Error, Result};

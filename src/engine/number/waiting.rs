@@ -15,10 +15,10 @@ use std::time::Duration;
 use super::{NextRequest, Number};
 use crate::base::CallBudget;
 use crate::engine::line::{InLine, LONGEST, Standing, deaf_sleep, rare_sleep};
-use crate::engine::local_wait::{no_reply, wait_for_claim};
-use crate::engine::lock_call::LockCall;
-use crate::engine::single_lock::SingleLock;
-use crate::engine::wait::{Channel, Wait, polls, repeat_until_done};
+use crate::engine::wait::polls;
+use crate::engine::{
+    Channel, LockCall, SingleLock, Wait, no_reply, repeat_until_done, wait_for_claim,
+};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::Claim;
