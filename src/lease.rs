@@ -128,11 +128,9 @@ impl Lease {
     ///
     /// Bounds: 10 ms to 2^53 ms for a renewed lease, 1 ms to 2^53 ms for a fixed one. The first
     /// call that uses a lease outside these bounds fails with [`Error::InvalidArgument`].
-    pub const fn lasting(self, length: Duration) -> Self {
-        Self {
-            length: Some(length),
-            renewals: self.renewals,
-        }
+    pub const fn lasting(mut self, length: Duration) -> Self {
+        self.length = Some(length);
+        self
     }
 
     /// The terms for one level of a hold of the lock of this name. Fails if the lease is outside

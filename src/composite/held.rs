@@ -121,12 +121,8 @@ impl Held {
             Self::Several { levels, needed } => {
                 levels.iter().try_for_each(HeldLock::check_process)?;
                 let holds: Vec<_> = levels.iter().map(|one| (&one.core, &one.hold)).collect();
-                release(
-                    &holds,
-                    |at| Unlocks::Level(levels[at].level),
-                    *needed,
-                    budget,
-                )
+                let unlocks = |at: usize| Unlocks::Level(levels[at].level);
+                release(&holds, unlocks, *needed, budget)
             }
         }
     }

@@ -215,12 +215,8 @@ impl Composite {
             }
         }
         let holds: Vec<_> = holds.iter().map(|(core, hold)| (*core, hold)).collect();
-        held::release(
-            &holds,
-            |_| Unlocks::Newest,
-            self.needed,
-            || core.budget_to_unlock(),
-        )
+        let budget = || core.budget_to_unlock();
+        held::release(&holds, |_| Unlocks::Newest, self.needed, budget)
     }
 
     /// The `count` of this thread's holds: the smallest one that is enough.
@@ -273,10 +269,7 @@ impl Composite {
     /// checked the process.
     fn not_held(&self) -> Error {
         let holds = self.locks.iter().filter_map(SingleLock::hold).count();
-        Error::NotHeld {
-            lock: self.name().into(),
-            by_guard: holds >= self.count_needed(),
-        }
+        Error::not_held(self.name(), holds >= self.count_needed())
     }
 
     /// The error if the thread holds the name of a majority as another kind of lock.

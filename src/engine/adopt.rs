@@ -35,13 +35,7 @@ impl SingleLock {
         let budget = &self.until_shutdown(self.core.budget_to_unlock());
         let _call = self.core.watchdog.delay_shutdown();
         budget.check_interrupt(self.name())?;
-        let call = LockCall {
-            lock: self,
-            terms: token.terms,
-            budget,
-            begun: budget.started(),
-            also: &[],
-        };
+        let call = LockCall::of_one(self, token.terms, budget);
         let owner = match self.kind.has_ticket {
             true => self.new_owner().before(&token.owner),
             false => token.owner.with_fresh_name(),

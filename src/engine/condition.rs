@@ -102,13 +102,7 @@ impl SingleLock {
         let core = &self.core;
         let terms = hold.terms_to_resume().ok_or_else(|| hold.not_held())?;
         let budget = &self.to_acquire(core.budget_to_wait(None, None));
-        let call = LockCall {
-            lock: self,
-            terms,
-            budget,
-            begun: budget.started(),
-            also: &[],
-        };
+        let call = LockCall::of_one(self, terms, budget);
         let span = WaitSpan::enter(self.name(), self.kind.name);
         let claim = self.enter_queue(call.begun).claim;
         let result = call.acquire_first_level(claim, None);

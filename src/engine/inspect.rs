@@ -47,12 +47,8 @@ impl SingleLock {
 
     /// The number of available permits of a semaphore, and of leased ones.
     pub(crate) fn count_permits(&self) -> Result<(i64, i64)> {
-        request(
-            &self.core,
-            &self.key,
-            count_permits(&self.key),
-            permits_counted,
-        )
+        let call = count_permits(&self.key);
+        request(&self.core, &self.key, call, permits_counted)
     }
 }
 

@@ -109,12 +109,7 @@ impl<'a> Release<'a> {
 
     /// Ends the release. `reply` is set if Redis was asked. The ticket passes on.
     pub(crate) fn end(self, reply: Option<(Result<GrantReply>, &CallBudget)>) -> Ended<'a> {
-        let Self {
-            core,
-            hold,
-            unlocked,
-            ..
-        } = self;
+        let (core, hold, unlocked) = (self.core, self.hold, self.unlocked);
         let mut released = None;
         let (result, report) = match (unlocked, reply) {
             (Unlocked::Last, Some((reply, budget))) => {
@@ -250,10 +245,8 @@ impl ReleaseEnd {
             // Either an earlier copy has released the lock, or the lock was lost before.
             Verdict::Lost(_) if reply.reached_another_server => {
                 let cause = "a failover during the release: the new server does not have the lock";
-                Self::Unclear(
-                    core.redis
-                        .unavailable(hold.key(), budget, Cause::from(cause)),
-                )
+                let key = hold.key();
+                Self::Unclear(core.redis.unavailable(key, budget, Cause::from(cause)))
             }
             // An earlier copy of this request has released the lock.
             Verdict::Lost(_) if reply.is_ambiguous && hold.grant().given_away().is_none() => {

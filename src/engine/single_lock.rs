@@ -154,10 +154,7 @@ impl SingleLock {
     /// The error of a thread that has no hold, or has one only by guards. The caller has checked
     /// the process.
     pub(crate) fn not_held(&self) -> Error {
-        Error::NotHeld {
-            lock: self.name().into(),
-            by_guard: self.hold().is_some(),
-        }
+        Error::not_held(self.name(), self.hold().is_some())
     }
 
     /// True if a thread need not listen before its first request: it enters a line, or there is no

@@ -392,8 +392,5 @@ fn with_guard<L: Lock + ?Sized>(lock: &L, lease: Lease) -> Result<LockGuard> {
     // This thread holds the lock, so this does not wait.
     let guard = lock.try_acquire(Duration::ZERO, lease);
     lock.unlock()?;
-    guard?.ok_or_else(|| Error::NotHeld {
-        lock: lock.name().into(),
-        by_guard: false,
-    })
+    guard?.ok_or_else(|| Error::not_held(lock.name(), false))
 }

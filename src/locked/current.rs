@@ -115,10 +115,8 @@ impl CurrentLock {
     }
 
     fn guard(&self) -> Result<Rc<LockGuard>> {
-        self.held.upgrade().ok_or_else(|| Error::NotHeld {
-            lock: self.name.clone(),
-            by_guard: false,
-        })
+        let held = self.held.upgrade();
+        held.ok_or_else(|| Error::not_held(&self.name, false))
     }
 
     /// Extends the lease once, so that at least `duration` of it is left from now on, like

@@ -216,10 +216,8 @@ const HAS_ENDED: u8 = 2;
 impl HoldCount {
     /// Continues to count a hold as this other one, which is not counted any more.
     pub(crate) fn continue_as(&self, other: &Self) {
-        self.0.store(
-            other.0.swap(HAS_ENDED, Ordering::Relaxed),
-            Ordering::Relaxed,
-        );
+        let state = other.0.swap(HAS_ENDED, Ordering::Relaxed);
+        self.0.store(state, Ordering::Relaxed);
     }
 }
 

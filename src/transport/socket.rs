@@ -322,10 +322,8 @@ fn check_for_tls(first_read: &io::Result<usize>, buffer: &[u8]) -> io::Result<()
 }
 
 fn unsupported(address: &ConnectionAddr) -> io::Error {
-    io::Error::new(
-        ErrorKind::Unsupported,
-        format!("cannot connect to {address}"),
-    )
+    let text = format!("cannot connect to {address}");
+    io::Error::new(ErrorKind::Unsupported, text)
 }
 
 #[cfg(test)]

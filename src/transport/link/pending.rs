@@ -97,12 +97,8 @@ impl Pending {
 
     /// Sleeps until the thread is woken. False if it is not by the deadline.
     pub(super) fn sleep(&self, deadline: Moment) -> bool {
-        wait_for_state(
-            &self.changed,
-            &mut self.state.lock(),
-            deadline,
-            PendingState::is_woken,
-        )
+        let mut state = self.state.lock();
+        wait_for_state(&self.changed, &mut state, deadline, PendingState::is_woken)
     }
 
     /// True if the thread need not sleep.
