@@ -58,9 +58,7 @@ impl CompositeCall<'_> {
     /// Acquires the locks that this thread does not hold, and a further level of the others; `None`
     /// if the budget ends first.
     fn acquire(self, lease: Lease) -> Result<Option<Vec<HeldLock>>> {
-        let CompositeCall {
-            composite, budget, ..
-        } = self;
+        let (composite, budget) = (self.composite, self.budget);
         budget.check_interrupt(composite.name())?;
         let (mut own, mut missing) = (Vec::new(), Vec::new());
         for lock in &*composite.locks {

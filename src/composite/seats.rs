@@ -198,10 +198,7 @@ impl<'a> Seats<'a> {
             let options = AcquireOptions {
                 holds: lock.holds_of_a_grant(terms, self.seats[at].begin_request()),
                 waits: !budget.is_wait_over(),
-                place: None,
-                within: None,
-                total: None,
-                adopts: false,
+                ..AcquireOptions::default()
             };
             (Ask::new(lock, terms), options)
         };

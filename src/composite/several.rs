@@ -72,9 +72,7 @@ pub(super) fn acquire(
 impl Several<'_> {
     /// Acquires the names. False if the wait ends first.
     fn run(&mut self) -> Result<bool> {
-        let CompositeCall {
-            composite, budget, ..
-        } = self.call;
+        let (composite, budget) = (self.call.composite, self.call.budget);
         loop {
             budget.check_interrupt(composite.name())?;
             let rest = self.rest();

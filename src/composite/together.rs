@@ -177,29 +177,20 @@ fn give(seats: &mut [Seat<'_>], group: &[usize], granted: &Granted) {
 
 /// The request for the names of a group.
 fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, AcquireOptions) {
-    let LockCall {
-        lock,
-        terms,
-        budget,
-        ..
-    } = seats[group[0]].part;
-    let SingleLock {
-        core, key, kind, ..
-    } = lock;
+    let LockCall { lock, terms, .. } = seats[group[0]].part;
+    let SingleLock { core, key, .. } = lock;
+    let waits = !seats[group[0]].part.budget.is_wait_over();
     let expected = group.iter().map(|&at| seats[at].begin_request());
     let expected = expected.max().unwrap_or(1);
     // In a cluster, each name has another place. A call that does not wait has none.
     let is_one_place = group.len() == 1 || !core.redis.topology.has_slots();
     let is_small = group.len() <= LINES && is_one_place;
-    let has_place = kind.has_line && is_small && !budget.is_wait_over();
+    let has_place = lock.kind.has_line && is_small && waits;
     let options = AcquireOptions {
         holds: lock.holds_of_a_grant(terms, expected),
-        waits: false,
         // A free name may be reserved for a client that was called.
         place: has_place.then(|| core.subscriber.in_line(key, &core.place(key))),
-        within: None,
-        total: None,
-        adopts: false,
+        ..AcquireOptions::default()
     };
     let locks = group.iter().map(|&at| seats[at].part.lock).collect();
     (Ask::for_all(locks, terms), options)

@@ -63,13 +63,12 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     if verdict.has_called() {
         core.watchdog.called(key);
     }
-    let is_forced = verdict.is_done();
-    let mut grants: List<Arc<Grant>> = List::new();
-    if is_forced {
-        for id in LockId::of_kinds(core.number, key.key(), LOCKS) {
-            grants.extend(core.queue.current_grants(&id));
-        }
+    if !verdict.is_done() {
+        return Ok(false);
     }
+    let ids = LockId::of_kinds(core.number, key.key(), LOCKS);
+    let grants = ids.iter().map(|id| core.queue.current_grants(id));
+    let grants: List<Arc<Grant>> = grants.flatten().collect();
     // Redis may have had another owner's hold, so the grants of this client are confirmed now. If
     // there is no reply, the watchdog confirms them later.
     let budget = core.budget_for_a_reply();
@@ -84,7 +83,7 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
         let reply = request_about_grant(core, renewing.grant.key(), call, &budget);
         let _ = renewing.end(reply);
     }
-    Ok(is_forced)
+    Ok(true)
 }
 
 /// Sends a request about one lock, which is repeated if that is safe, and decodes the reply.

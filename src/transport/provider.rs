@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::base::Moment;
 use crate::base::callback_thread::CallbackThread;
 use crate::observe::{Observer, tell};
-use crate::transport::credentials::{Credentials, Provide, Provided, Usable};
+use crate::transport::credentials::{Provide, Provided, Usable};
 use crate::transport::link::Outcome;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
@@ -38,14 +38,10 @@ impl ProviderThread {
             observer.queue.spawn("leasehold-credentials", move || {
                 let _done = done;
                 while of_thread.begin_call() {
-                    if let Some(Usable {
-                        credentials,
-                        is_new,
-                        calls,
-                    }) = call(&provide, &of_thread)
-                        && log_in(&credentials, is_new, servers(), timeout)
+                    if let Some(usable) = call(&provide, &of_thread)
+                        && log_in(&usable, servers(), timeout)
                     {
-                        of_thread.refused(calls);
+                        of_thread.refused(usable.calls);
                     }
                 }
             })
@@ -91,12 +87,8 @@ fn call(provide: &Provide, provided: &Provided) -> Option<Usable> {
 ///
 /// A subscriber may send no AUTH while it listens, so its connection keeps its log-in, too. What
 /// opens a connection for each use gets the new credentials by the next use.
-fn log_in(
-    credentials: &Credentials,
-    is_new: bool,
-    servers: Vec<Arc<Server>>,
-    timeout: Duration,
-) -> bool {
+fn log_in(usable: &Usable, servers: Vec<Arc<Server>>, timeout: Duration) -> bool {
+    let credentials = &usable.credentials;
     let until = Moment::now().after(timeout);
     let untried = (1..=servers.len()).rev();
     let (refusing, others): (Vec<_>, Vec<_>) =
@@ -110,7 +102,7 @@ fn log_in(
     let now = Moment::now();
     let packed = credentials.log_in().get_packed_command();
     let links = others.iter().flat_map(|(server, _)| {
-        if is_new {
+        if usable.is_new {
             server.blocking_connections.retire_all(now);
         }
         server.open_links()
