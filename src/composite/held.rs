@@ -163,9 +163,8 @@ pub(super) fn extend(
         .iter()
         .zip(&checks)
         .filter(|(_, check)| check.is_ok());
-    let renewals: Vec<_> = live
-        .map(|((level, millis), _)| level.to_renew(*millis))
-        .collect();
+    let renewals = live.map(|((level, millis), _)| level.to_renew(*millis));
+    let renewals: Vec<_> = renewals.collect();
     let requests = renewals.iter().map(|renewing| GrantRequest {
         core: renewing.core,
         key: renewing.grant.key(),

@@ -109,14 +109,10 @@ impl Composite {
     /// This lock for a hold of a new guard.
     pub(crate) fn owned(&self) -> Self {
         let guard = HolderId::new_guard();
+        let locks = self.locks.iter().map(|lock| lock.for_guard(guard));
         Self {
-            name: Arc::clone(&self.name),
-            needed: self.needed,
-            locks: self
-                .locks
-                .iter()
-                .map(|lock| lock.for_guard(guard))
-                .collect(),
+            locks: locks.collect(),
+            ..self.clone()
         }
     }
 

@@ -91,10 +91,8 @@ pub(crate) fn key_positions(reply: &[Value]) -> KeyPositions {
     let Some(Value::Array(row)) = reply.first() else {
         return Some([0; 3]);
     };
-    let flags: Vec<String> = row
-        .get(2)
-        .and_then(|flags| decoded(flags).ok())
-        .unwrap_or_default();
+    let flags = row.get(2).and_then(|flags| decoded(flags).ok());
+    let flags: Vec<String> = flags.unwrap_or_default();
     let varies = flags.iter().any(|flag| flag == "movablekeys");
     // Since Redis 7.
     let has_subcommands = matches!(row.get(9), Some(Value::Array(rows)) if !rows.is_empty());

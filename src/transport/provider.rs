@@ -91,14 +91,11 @@ fn log_in(usable: &Usable, servers: Vec<Arc<Server>>, timeout: Duration) -> bool
     let credentials = &usable.credentials;
     let until = Moment::now().after(timeout);
     let untried = (1..=servers.len()).rev();
-    let (refusing, others): (Vec<_>, Vec<_>) =
-        servers
-            .into_iter()
-            .zip(untried)
-            .partition(|(server, untried)| {
-                let time = until.share(*untried);
-                !server.open_links().is_empty() && server.node.refuses(credentials, time)
-            });
+    let servers = servers.into_iter().zip(untried);
+    let (refusing, others): (Vec<_>, Vec<_>) = servers.partition(|(server, untried)| {
+        let time = until.share(*untried);
+        !server.open_links().is_empty() && server.node.refuses(credentials, time)
+    });
     let now = Moment::now();
     let packed = credentials.log_in().get_packed_command();
     let links = others.iter().flat_map(|(server, _)| {
