@@ -92,9 +92,8 @@ pub fn server_of(client: &LockClient, name: &str) -> Result<Server, RouteError> 
     let check = check_name(client, name).and_then(|()| client.core.check_process(name));
     check.map_err(RouteError::Invalid)?;
     let redis = &client.core.redis;
-    let server = redis
-        .topology
-        .server(&key(client, name), redis.connect_timeout)?;
+    let key = key(client, name);
+    let server = redis.topology.server(&key, redis.connect_timeout)?;
     Ok(Server::new(redis, server))
 }
 

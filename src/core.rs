@@ -261,9 +261,8 @@ impl Core {
 /// listens for calls.
 fn is_wanted(key: &str, number: u64, queue: &LocalQueue) -> bool {
     let with_lines = kinds().filter(|kind| kind.has_line);
-    LockId::of_kinds(number, key, with_lines)
-        .iter()
-        .any(|id| queue.is_requested(id))
+    let ids = LockId::of_kinds(number, key, with_lines);
+    ids.iter().any(|id| queue.is_requested(id))
 }
 
 fn no_thread(error: std::io::Error) -> Error {

@@ -44,13 +44,11 @@ impl Composite {
     }
 
     /// An error that ends the whole call names all locks.
-    fn of_call(&self, error: Error) -> Error {
-        let lock = || self.name().into();
-        match error {
-            Error::Interrupted { .. } => Error::Interrupted { lock: lock() },
-            Error::ShutDown { .. } => Error::ShutDown { lock: lock() },
-            other => other,
+    fn of_call(&self, mut error: Error) -> Error {
+        if let Error::Interrupted { lock } | Error::ShutDown { lock } = &mut error {
+            *lock = self.name().into();
         }
+        error
     }
 }
 

@@ -29,7 +29,6 @@ mod several;
 mod together;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -316,11 +315,5 @@ impl CompositeCall<'_> {
     /// of locks that are lost, or that are released in the background.
     fn release(&self, levels: Vec<HeldLock>) {
         let _ = Held::all(levels).release(|| self.budget.remaining(self.core.command_timeout));
-    }
-}
-
-impl fmt::Debug for Composite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Composite").field(&self.name).finish()
     }
 }

@@ -49,9 +49,8 @@ impl SingleLock {
             Answer::Granted(granted) => granted,
             other => return Err(call.not_adopted(other)),
         };
-        granted.tokens = token
-            .fencing
-            .map_or(0..0, |number| number..number.saturating_add(1));
+        let fencing = token.fencing;
+        granted.tokens = fencing.map_or(0..0, |number| number..number.saturating_add(1));
         // Otherwise a client that adopts its own token again and again could keep the lock.
         granted.turns = Some(0);
         let claim = self.core.queue.claim_without_ticket(&self.id);

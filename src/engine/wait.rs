@@ -189,12 +189,10 @@ impl<'a> Channel<'a> {
     }
 
     fn name(self) -> Arc<str> {
+        let Self { core, key, .. } = self;
         match self.in_line_since.is_some() {
-            true => self
-                .core
-                .subscriber
-                .call_name(self.key, &self.core.place(self.key)),
-            false => Arc::clone(self.key.channel()),
+            true => core.subscriber.call_name(key, &core.place(key)),
+            false => Arc::clone(key.channel()),
         }
     }
 

@@ -353,9 +353,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         Self: Sized,
     {
         let guard = self.try_acquire(wait, lease).transpose();
-        guard
-            .map(|guard| run_under(guard, work, LockGuard::unlock))
-            .transpose()
+        let run = |guard| run_under(guard, work, LockGuard::unlock);
+        guard.map(run).transpose()
     }
 
     /// Returns true if this thread holds the lock, as far as this process knows. No I/O.

@@ -75,9 +75,8 @@ impl Drop for CurrentCall<'_> {
 pub fn current_lock() -> CurrentLock {
     let innermost = ENTERED.try_with(|entered| entered.borrow().last().cloned());
     let held = innermost.ok().flatten().unwrap_or_default();
-    let name = held
-        .upgrade()
-        .map_or_else(String::new, |guard| guard.name().to_owned());
+    let guard = held.upgrade();
+    let name = guard.map_or_else(String::new, |guard| guard.name().into());
     CurrentLock { held, name }
 }
 

@@ -274,9 +274,8 @@ impl Listener {
 
     /// True if the channel is subscribed. Without a subscription the thread has to poll.
     pub(crate) fn is_live(&self) -> bool {
-        self.connection
-            .as_ref()
-            .is_some_and(|connection| connection.channels().is_live(&self.channel))
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.channels().is_live(&self.channel))
     }
 
     /// True if the server has not replied to the subscription yet. Its reply wakes the thread.

@@ -76,12 +76,8 @@ enum OnUnclear {
 
 /// True if the server refused the log-in on a new connection.
 fn is_log_in_refused(error: &Error) -> bool {
-    let Error::Redis { cause, .. } = error else {
-        return false;
-    };
-    cause
-        .downcast_ref()
-        .is_some_and(RetryAction::refuses_log_in)
+    let refuses = |error| RetryAction::refuses_log_in(error);
+    matches!(error, Error::Redis { cause, .. } if cause.downcast_ref().is_some_and(refuses))
 }
 
 impl Number {

@@ -121,6 +121,7 @@ impl LinkState {
     }
 }
 
+#[derive(Default)]
 struct Input {
     reading: Reading,
     /// For the next read.
@@ -159,10 +160,7 @@ impl Link {
             input: Mutex::new(Input {
                 reading,
                 room: vec![0; LARGEST_READ],
-                decoder: Decoder::default(),
-                replies: Vec::new(),
-                pushes: VecDeque::new(),
-                refusal: None,
+                ..Input::default()
             }),
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
 /// | waits | the thread that read has its own replies | reads |
 /// | waits, reads | all outcomes are known, or its deadline | sent; it gives the right to read on |
 /// | any | a reply arrives, or the link breaks | the same; the outcome is recorded |
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pending {
     /// Its mutex protects: the right to read is given to a thread that takes it, or gives it on.
     /// Locked inside of the link's state.
@@ -43,7 +43,7 @@ pub(crate) struct Pending {
     changed: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PendingState {
     outcomes: List<Option<Outcome>>,
     /// The number of outcomes that are not known.
@@ -69,11 +69,9 @@ impl Pending {
             state: Mutex::new(PendingState {
                 outcomes: List::from_elem(None, requests),
                 missing: requests,
-                reads: false,
-                waits: false,
-                waker: None,
+                ..PendingState::default()
             }),
-            changed: Condvar::new(),
+            ..Self::default()
         }
     }
 
