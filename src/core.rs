@@ -28,7 +28,6 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// The state that clients, lock handles and guards share. The client's threads have no reference to
 /// it, directly or indirectly, so that the last drop stops and joins them.
-#[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) id: Uuid,
     /// The id as text, with which its owner ids begin.

@@ -19,7 +19,6 @@ use crate::local::{Hold, LockId, Unlocks};
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 
 /// What a call has acquired. Dropping it releases nothing.
-#[derive(Debug)]
 pub(crate) enum Held {
     One(HeldLock),
     Several {

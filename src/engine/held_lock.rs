@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId, Unlocks};
 
 /// One level of a hold of this thread. Dropping it releases nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct HeldLock {
     pub(crate) core: Arc<Core>,
     pub(crate) hold: Arc<Hold>,

@@ -13,7 +13,7 @@ use crate::protocol::Kind;
 
 /// A lock of one name at one client, and what a call wants of it. Locks of several names or servers
 /// are made of these.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct SingleLock {
     pub(crate) core: Arc<Core>,
     pub(crate) key: LockKey,

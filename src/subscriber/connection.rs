@@ -1,7 +1,6 @@
 //! The subscriber connection to one server. Its thread starts with the first wait there.
 
 use std::collections::{HashSet, VecDeque};
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +21,6 @@ use crate::transport::server::Server;
 const BATCH: usize = 1_000;
 
 /// What all subscriber connections of a client use.
-#[derive(Debug)]
 pub(super) struct Context {
     pub(super) redis: Arc<RedisClient>,
     pub(super) observer: Arc<Observer>,
@@ -49,14 +47,7 @@ pub(crate) struct Handlers {
     pub(crate) unanswered: OnUnanswered,
 }
 
-impl fmt::Debug for Handlers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handlers").finish_non_exhaustive()
-    }
-}
-
 /// What one subscriber thread shares with the threads that wait.
-#[derive(Debug)]
 pub(super) struct SubscriberConnection {
     pub(super) server: Arc<Server>,
     pub(super) context: Arc<Context>,

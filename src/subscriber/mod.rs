@@ -25,7 +25,6 @@ use connection::{Context, SubscriberConnection};
 
 /// The subscriber connections of a client: one for each server that has a lock for which a thread
 /// has waited.
-#[derive(Debug)]
 pub(crate) struct Subscriber {
     context: Arc<Context>,
     /// Its mutex protects: a server has at most one connection, and no thread starts after the
@@ -36,7 +35,7 @@ pub(crate) struct Subscriber {
     process: Process,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Connections {
     list: Vec<Arc<SubscriberConnection>>,
     /// The client is shut down.
@@ -51,7 +50,6 @@ impl Connections {
 }
 
 /// The registration of one waiting thread for the messages of one channel.
-#[derive(Debug)]
 pub(crate) struct Listener {
     /// `None` if the server that has the lock is not known. Then no message arrives.
     connection: Option<Arc<SubscriberConnection>>,
