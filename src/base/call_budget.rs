@@ -38,7 +38,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(250);
 ///
 /// It borrows the interrupts. All calls of a client share that of its shutdown, so a clone would
 /// write to memory that they all write.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct CallBudget<'c> {
     started: Moment,
     /// When the wait ends.
@@ -67,6 +67,7 @@ pub(crate) struct CallBudget<'c> {
 }
 
 /// Created by the first wait: a call that finds its lock free never needs it.
+#[derive(Debug)]
 struct Parked {
     unparker: Unparker,
     parker: Parker,

@@ -7,7 +7,7 @@ use super::grouped::group;
 use super::seats::{Seat, Seats};
 use super::{CompositeCall, Missing, Needed};
 use crate::base::Moment;
-use crate::engine::{Answer, Ask, HeldLock, LockCall, Refusal, SingleLock};
+use crate::engine::{Answer, Ask, HeldLock, Refusal, SingleLock};
 use crate::error::Result;
 use crate::local::{Claim, Granted};
 use crate::protocol::AcquireOptions;
@@ -177,21 +177,20 @@ fn give(seats: &mut [Seat<'_>], group: &[usize], granted: &Granted) {
 
 /// The request for the names of a group.
 fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, AcquireOptions) {
-    let LockCall { lock, terms, .. } = seats[group[0]].part;
-    let SingleLock { core, key, .. } = lock;
-    let waits = !seats[group[0]].part.budget.is_wait_over();
+    let part = seats[group[0]].part;
+    let SingleLock { core, key, .. } = part.lock;
     let expected = group.iter().map(|&at| seats[at].begin_request());
     let expected = expected.max().unwrap_or(1);
     // In a cluster, each name has another place. A call that does not wait has none.
     let is_one_place = group.len() == 1 || !core.redis.topology.has_slots();
     let is_small = group.len() <= LINES && is_one_place;
-    let has_place = lock.kind.has_line && is_small && waits;
+    let has_place = part.lock.kind.has_line && is_small && !part.budget.is_wait_over();
     let options = AcquireOptions {
-        holds: lock.holds_of_a_grant(terms, expected),
+        holds: part.lock.holds_of_a_grant(part.terms, expected),
         // A free name may be reserved for a client that was called.
         place: has_place.then(|| core.subscriber.in_line(key, &core.place(key))),
         ..AcquireOptions::default()
     };
     let locks = group.iter().map(|&at| seats[at].part.lock).collect();
-    (Ask::for_all(locks, terms), options)
+    (Ask::for_all(locks, part.terms), options)
 }

@@ -43,8 +43,7 @@ impl Error {
         Self::config("lock", format_args!("{name:?}"), rule).concerning(name)
     }
 
-    /// The error of a call that needs the lock of this name, which the thread has only `by_guard`
-    /// or not at all.
+    /// The error of a thread that does not hold the lock of this name, or holds it only by a guard.
     pub(crate) fn not_held(name: &str, by_guard: bool) -> Self {
         let lock = name.into();
         Self::NotHeld { lock, by_guard }

@@ -1,5 +1,6 @@
 //! What a call does once its wait has lasted for some time.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::CallBudget;
@@ -10,6 +11,12 @@ pub(super) struct GiveWay {
     set: Moment,
     due: Moment,
     action: Box<dyn FnOnce()>,
+}
+
+impl fmt::Debug for GiveWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GiveWay").field(&self.due).finish()
+    }
 }
 
 impl CallBudget<'_> {

@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(10);
 type WaitReport = fn(&str, Duration, Option<&str>);
 
 /// Counts the calls that wait. It is called on their threads, without a locked mutex.
-pub(crate) trait WaitObserver {
+pub(crate) trait WaitObserver: std::fmt::Debug {
     /// A call waits for the first time.
     fn begins(&self);
     /// A call that has waited returns.
@@ -22,7 +22,7 @@ pub(crate) trait WaitObserver {
 }
 
 /// The wait of a call, and its report while it has not waited for long.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct LongWait<'c> {
     /// `None` if no wait of the call is reported.
     report: Option<(&'c str, WaitReport)>,

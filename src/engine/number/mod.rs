@@ -76,7 +76,7 @@ enum OnUnclear {
 
 /// True if the server refused the log-in on a new connection.
 fn is_log_in_refused(error: &Error) -> bool {
-    let refuses = |error| RetryAction::refuses_log_in(error);
+    let refuses = RetryAction::refuses_log_in;
     matches!(error, Error::Redis { cause, .. } if cause.downcast_ref().is_some_and(refuses))
 }
 
