@@ -5,7 +5,7 @@ pub(super) use std::time::Duration;
 
 pub(super) use super::debug::show_handle;
 pub(super) use super::forward::forward;
-pub(super) use super::run::{RunError, run_under};
+pub(super) use super::run::{RunError, run_methods, run_under};
 pub(super) use super::{LockGuard, OwnedGuard};
 pub(super) use crate::base::interrupt::Interrupt;
 pub(super) use crate::composite::Composite;
@@ -311,75 +311,7 @@ macro_rules! lock_by_handle {
             }
         }
 
-        /// Work under the lock.
-        impl $lock {
-            /// Acquires the lock with `lease` and waits while another owner holds it, runs
-            /// `work` with the guard, and unlocks. The error says whether `work` has run:
-            ///
-            /// | the lock | `work` | result |
-            /// |---|---|---|
-            /// | was not acquired | has not run | `Err(RunError::NotRun(..))` |
-            /// | was held, and is unlocked | returned `Ok(value)` | `Ok(value)` |
-            /// | was held, and is unlocked | returned an error | `Err(RunError::Failed(..))` |
-            /// | was lost, or its release is unknown | has run | `Err(RunError::Unlock { .. })` |
-            /// | is unlocked | panicked | the panic continues |
-            ///
-            /// So only a call that returns [`NotRun`](crate::RunError::NotRun) can be repeated
-            /// without doing the work twice. [`Unlock`](crate::RunError::Unlock) contains what
-            /// `work` returned. Long work checks its guard.
-            ///
-            /// ```
-            /// # fn main() -> leasehold::Result<()> {
-            /// # let server = redis_test::server::RedisServer::new();
-            /// # let url = &format!("redis://{}", server.addr);
-            /// use leasehold::{Lease, LockClient, LockGuard, RunError};
-            ///
-            /// fn pay(guard: &LockGuard) -> leasehold::Result<u32> {
-            ///     guard.check()?;
-            ///     Ok(20 + 22)
-            /// }
-            ///
-            /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
-            /// match lock.run(Lease::RENEWED, pay) {
-            ///     Ok(paid) => assert_eq!(paid, 42),
-            ///     Err(RunError::NotRun(error)) => println!("nothing is paid: {error}"),
-            ///     Err(error) => println!("do not repeat the payment: {error}"),
-            /// }
-            /// # Ok(())
-            /// # }
-            /// ```
-            ///
-            /// # Errors
-            ///
-            /// `NotRun` with the errors of [`Lock::lock`](crate::Lock::lock), `Failed` with those
-            /// of `work`, `Unlock` with those of [`Lock::unlock`](crate::Lock::unlock).
-            pub fn run<T, E>(
-                &self,
-                lease: Lease,
-                work: impl FnOnce(&$guard) -> Result<T, E>,
-            ) -> Result<T, RunError<E, T>> {
-                run_under(self.acquire_with(lease), work, $guard::unlock)
-            }
-
-            /// Acquires the lock with `lease` if it becomes free within `wait`, runs `work` with
-            /// the guard, and unlocks; `None` if another owner holds the lock then, and `work`
-            /// has not run.
-            ///
-            /// # Errors
-            ///
-            /// Those of [`run`](Self::run), with those of
-            /// [`Lock::try_lock`](crate::Lock::try_lock) for `NotRun`.
-            pub fn try_run<T, E>(
-                &self,
-                wait: Duration,
-                lease: Lease,
-                work: impl FnOnce(&$guard) -> Result<T, E>,
-            ) -> Result<Option<T>, RunError<E, T>> {
-                let guard = self.try_acquire(wait, lease).transpose();
-                let run = |guard| run_under(guard, work, $guard::unlock);
-                guard.map(run).transpose()
-            }
-        }
+        run_methods!($lock, $guard);
 
         /// Forwards to the type's own methods.
         impl super::Lock for $lock {
