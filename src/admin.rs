@@ -39,8 +39,7 @@ pub use crate::topology::{LookUpFailed, RouteError};
 pub use crate::transport::server_error::ServerError;
 pub use holder::ConnectedClients;
 
-use crate::base::clock::Moment;
-use crate::base::key::{Family, LockKey};
+use crate::base::{Family, LockKey, Moment};
 use crate::client::LockClient;
 use crate::error::Result;
 use crate::request::RedisClient;
@@ -93,9 +92,8 @@ pub fn server_of(client: &LockClient, name: &str) -> Result<Server, RouteError> 
     let check = check_name(client, name).and_then(|()| client.core.check_process(name));
     check.map_err(RouteError::Invalid)?;
     let redis = &client.core.redis;
-    let server = redis
-        .topology
-        .server(&key(client, name), redis.connect_timeout)?;
+    let key = key(client, name);
+    let server = redis.topology.server(&key, redis.connect_timeout)?;
     Ok(Server::new(redis, server))
 }
 

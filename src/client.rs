@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 pub use handles::{lock_kinds, lock_of_kind};
 
-use crate::base::key::LockKey;
-use crate::base::subscription::Subscription;
+use crate::base::{LockKey, Subscription};
 use crate::config::LockClientBuilder;
 use crate::core::Core;
 use crate::deployment::Deployment;

@@ -9,7 +9,7 @@ mod sources;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::test_clock::ClientClock;
+use crate::base::ClientClock;
 use crate::deployment::{Deployment, Fault, NamedServer};
 use crate::error::{Cause, Result};
 use crate::transport::credentials::{Credentials, Provide};

@@ -8,14 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::base::call_budget::CallBudget;
 use crate::base::client_name;
-use crate::base::clock::Moment;
-use crate::base::interrupt::Interrupt;
-use crate::base::key::LockKey;
 use crate::base::lanes::RequestLanes;
-use crate::base::process::Process;
-use crate::base::test_clock::Active;
+use crate::base::{Active, CallBudget, Interrupt, LockKey, Moment, Process};
 use crate::config::Config;
 use crate::error::{Cause, Error, Result, TimeLimit};
 use crate::local::{LocalQueue, LockId};
@@ -33,7 +28,6 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// The state that clients, lock handles and guards share. The client's threads have no reference to
 /// it, directly or indirectly, so that the last drop stops and joins them.
-#[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) id: Uuid,
     /// The id as text, with which its owner ids begin.
@@ -266,9 +260,8 @@ impl Core {
 /// listens for calls.
 fn is_wanted(key: &str, number: u64, queue: &LocalQueue) -> bool {
     let with_lines = kinds().filter(|kind| kind.has_line);
-    LockId::of_kinds(number, key, with_lines)
-        .iter()
-        .any(|id| queue.is_requested(id))
+    let ids = LockId::of_kinds(number, key, with_lines);
+    ids.iter().any(|id| queue.is_requested(id))
 }
 
 fn no_thread(error: std::io::Error) -> Error {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::error::{Error, Result};
 
 /// How long Redis keeps a lock for its holder, and whether the watchdog renews it.
@@ -129,11 +129,9 @@ impl Lease {
     ///
     /// Bounds: 10 ms to 2^53 ms for a renewed lease, 1 ms to 2^53 ms for a fixed one. The first
     /// call that uses a lease outside these bounds fails with [`Error::InvalidArgument`].
-    pub const fn lasting(self, length: Duration) -> Self {
-        Self {
-            length: Some(length),
-            renewals: self.renewals,
-        }
+    pub const fn lasting(mut self, length: Duration) -> Self {
+        self.length = Some(length);
+        self
     }
 
     /// The terms for one level of a hold of the lock of this name. Fails if the lease is outside

@@ -19,11 +19,9 @@ mod long_wait;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
-use crate::base::clock::Moment;
 use crate::base::interrupt::{Interrupt, Registered};
-use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
-use crate::base::test_clock::{Active, ClientClock};
+use crate::base::{Active, ClientClock, List, Moment};
 use crate::error::{Error, Result, TimeLimit};
 use give_way::GiveWay;
 use long_wait::LongWait;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::base::process::Process;
+use crate::base::Process;
 
 /// The owner's handle of such a thread.
 ///
@@ -39,10 +39,8 @@ impl CallbackThread {
     pub(crate) fn end(&mut self, stop: impl FnOnce() -> Duration) {
         if !self.process.is_current() {
             // A forked child does not have the thread, and the mutexes may be locked.
-            std::mem::forget(std::mem::replace(
-                &mut self.done,
-                crossbeam_channel::never(),
-            ));
+            let never = crossbeam_channel::never();
+            std::mem::forget(std::mem::replace(&mut self.done, never));
             return;
         }
         let longest = stop();

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldhash::HashMap;
 use parking_lot::Mutex;
 
-use crate::base::parker::Unparker;
-use crate::base::process::PerProcess;
+use crate::base::{PerProcess, Unparker};
 
 /// Ends waits for locks or permits, for latches, or on conditions, from another thread.
 ///

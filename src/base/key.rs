@@ -190,11 +190,10 @@ impl LockKey {
 /// Fails if the name is empty or too long.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     match name.len() {
-        0 => Err(Error::argument(
-            "name",
-            "\"\"",
-            "must have at least one byte",
-        )),
+        0 => {
+            let rule = "must have at least one byte";
+            Err(Error::argument("name", "\"\"", rule))
+        }
         1..=MAX_NAME => Ok(()),
         bytes => {
             let begin: String = name.chars().take(SHOWN).collect();

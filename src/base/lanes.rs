@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 
 /// The lanes of one client.
 #[derive(Debug, Default)]

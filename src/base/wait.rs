@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, MutexGuard};
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 
 /// `Condvar` cannot wait for any length of time.
 const LONGEST: Duration = Duration::from_secs(3600);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::LockClient;
-use crate::base::key::Family;
+use crate::base::Family;
 use crate::composite::Composite;
 use crate::engine::{Number, SingleLock};
 use crate::error::{Error, Result};
@@ -199,10 +199,8 @@ impl LockClient {
     /// * [`Error::ShutDown`], and [`Error::Forked`] in a process that was forked from the client's.
     pub fn adopt(&self, token: &str) -> Result<OwnedGuard> {
         let (lock, token) = self.given(token, false)?;
-        Ok(OwnedGuard::of(
-            lock.shared_name(),
-            lock.owned().adopt(&token)?,
-        ))
+        let held = lock.owned().adopt(&token)?;
+        Ok(OwnedGuard::of(lock.shared_name(), held))
     }
 
     /// Takes over the permit of a [`LeasedSemaphore`](crate::LeasedSemaphore) that a guard has
@@ -217,10 +215,8 @@ impl LockClient {
     /// Those of [`adopt`](Self::adopt), and [`Error::InvalidArgument`] for the token of a lock.
     pub fn adopt_permit(&self, token: &str) -> Result<PermitGuard> {
         let (semaphore, token) = self.given(token, true)?;
-        Ok(PermitGuard::of(
-            semaphore.shared_name(),
-            semaphore.adopt(&token)?,
-        ))
+        let held = semaphore.adopt(&token)?;
+        Ok(PermitGuard::of(semaphore.shared_name(), held))
     }
 
     /// What was given away with this token, which must be that of a permit or not.
@@ -251,9 +247,7 @@ impl RedLock {
     #[must_use]
     pub fn new(clients: &[LockClient], name: &str) -> Self {
         let single = |client: &LockClient| client.single(name, &PLAIN);
-        Self(Composite::majority(
-            name,
-            clients.iter().map(single).collect(),
-        ))
+        let locks = clients.iter().map(single).collect();
+        Self(Composite::majority(name, locks))
     }
 }

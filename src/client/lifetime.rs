@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LockClient;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::error::{Cause, Error, Result, TimeLimit};
 
 impl LockClient {

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use leasehold_testing::KnownScripts;
 
 use super::LockClient;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::config::LockClientBuilder;
 use crate::error::{Error, Result};
 use crate::lock::LockGuard;

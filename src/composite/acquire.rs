@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use super::held::Held;
 use super::levels::{self, Own};
-use super::needed::{Needed, distinct};
-use super::{Composite, CompositeCall, Missing, majority, several};
-use crate::base::interrupt::Interrupt;
+use super::{Composite, CompositeCall, Held, Missing, Needed, distinct, majority, several};
+use crate::base::Interrupt;
 use crate::engine::{HeldLock, end_wait};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -46,13 +44,11 @@ impl Composite {
     }
 
     /// An error that ends the whole call names all locks.
-    fn of_call(&self, error: Error) -> Error {
-        let lock = || self.name().into();
-        match error {
-            Error::Interrupted { .. } => Error::Interrupted { lock: lock() },
-            Error::ShutDown { .. } => Error::ShutDown { lock: lock() },
-            other => other,
+    fn of_call(&self, mut error: Error) -> Error {
+        if let Error::Interrupted { lock } | Error::ShutDown { lock } = &mut error {
+            *lock = self.name().into();
         }
+        error
     }
 }
 
@@ -60,9 +56,7 @@ impl CompositeCall<'_> {
     /// Acquires the locks that this thread does not hold, and a further level of the others; `None`
     /// if the budget ends first.
     fn acquire(self, lease: Lease) -> Result<Option<Vec<HeldLock>>> {
-        let CompositeCall {
-            composite, budget, ..
-        } = self;
+        let (composite, budget) = (self.composite, self.budget);
         budget.check_interrupt(composite.name())?;
         let (mut own, mut missing) = (Vec::new(), Vec::new());
         for lock in &*composite.locks {

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::needed::Needed;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::list::List;
+use crate::base::{CallBudget, List, LockKey, Moment};
 use crate::core::Core;
 use crate::engine::GrantReply;
 use crate::error::{Cause, Result};
@@ -56,10 +53,8 @@ pub(super) fn request_each(
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
     let groups = group(places, is_like);
     let most = |group: &[usize]| requests[group[0]].call.most_joined();
-    let groups: Vec<&[usize]> = groups
-        .iter()
-        .flat_map(|group| group.chunks(most(group)))
-        .collect();
+    let groups = groups.iter().flat_map(|group| group.chunks(most(group)));
+    let groups: Vec<&[usize]> = groups.collect();
     let joined = |group: &&[usize]| {
         let (first, others) = (&requests[group[0]], &group[1..]);
         let calls = others.iter().map(|&at| &requests[at].call);

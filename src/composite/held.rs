@@ -8,8 +8,7 @@ use foldhash::HashSet;
 use super::grouped::{GrantRequest, request_each};
 use super::needed::{Needed, are_of_this_process, combine, reached, slowest};
 use super::quorum::Quorum;
-use crate::base::call_budget::CallBudget;
-use crate::base::subscription::Subscription;
+use crate::base::{CallBudget, Subscription};
 use crate::core::Core;
 use crate::engine::{Ended, HeldLock, Release};
 use crate::error::{LostReason, Result};
@@ -20,7 +19,6 @@ use crate::local::{Hold, LockId, Unlocks};
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 
 /// What a call has acquired. Dropping it releases nothing.
-#[derive(Debug)]
 pub(crate) enum Held {
     One(HeldLock),
     Several {
@@ -122,12 +120,8 @@ impl Held {
             Self::Several { levels, needed } => {
                 levels.iter().try_for_each(HeldLock::check_process)?;
                 let holds: Vec<_> = levels.iter().map(|one| (&one.core, &one.hold)).collect();
-                release(
-                    &holds,
-                    |at| Unlocks::Level(levels[at].level),
-                    *needed,
-                    budget,
-                )
+                let unlocks = |at: usize| Unlocks::Level(levels[at].level);
+                release(&holds, unlocks, *needed, budget)
             }
         }
     }
@@ -168,9 +162,8 @@ pub(super) fn extend(
         .iter()
         .zip(&checks)
         .filter(|(_, check)| check.is_ok());
-    let renewals: Vec<_> = live
-        .map(|((level, millis), _)| level.to_renew(*millis))
-        .collect();
+    let renewals = live.map(|((level, millis), _)| level.to_renew(*millis));
+    let renewals: Vec<_> = renewals.collect();
     let requests = renewals.iter().map(|renewing| GrantRequest {
         core: renewing.core,
         key: renewing.grant.key(),

@@ -58,9 +58,7 @@ fn extend_short(call: CompositeCall<'_>, own: &[Own<'_>]) -> Result<()> {
     }
     let covered = own.len() - levels.len();
     let needed = call.composite.needed.less(covered);
-    let levels: Vec<_> = levels
-        .iter()
-        .map(|(level, millis)| (level, *millis))
-        .collect();
+    let levels = levels.iter().map(|(level, millis)| (level, *millis));
+    let levels: Vec<_> = levels.collect();
     extend(&levels, needed, call.budget)
 }

@@ -18,11 +18,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
-use super::quorum::Quorum;
 use super::seats::{HeldAt, Seats};
-use super::{CompositeCall, Missing};
-use crate::base::backoff::{Backoff, jitter};
-use crate::base::clock::Moment;
+use super::{CompositeCall, Missing, Quorum};
+use crate::base::{Backoff, Moment, jitter};
 use crate::engine::{Channel, HeldLock, SingleLock, Wait, repeat_until_done};
 use crate::error::{Error, Result};
 use crate::request::RETRIES;
@@ -112,9 +110,7 @@ impl<'a> Rounds<'a> {
 
     /// Requests the lock until a majority grants it, or the budget ends: then false.
     fn run(&mut self, seats: &mut Seats<'a>) -> Result<bool> {
-        let CompositeCall {
-            composite, budget, ..
-        } = self.call;
+        let (composite, budget) = (self.call.composite, self.call.budget);
         budget.check_interrupt(composite.name())?;
         seats.pause(&self.wait);
         repeat_until_done(budget, composite.name(), || self.round(seats))
@@ -122,9 +118,7 @@ impl<'a> Rounds<'a> {
 
     /// Requests the lock once. Breaks with the decision. Waits for the next round if there is none.
     fn round(&mut self, seats: &mut Seats<'a>) -> Result<ControlFlow<bool>> {
-        let CompositeCall {
-            composite, budget, ..
-        } = self.call;
+        let (composite, budget) = (self.call.composite, self.call.budget);
         if !seats.take_tickets()? {
             return Ok(Break(false));
         }

@@ -29,13 +29,10 @@ mod several;
 mod together;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::owner::HolderId;
+use crate::base::{CallBudget, HolderId, Moment};
 use crate::core::Core;
 use crate::engine::{HeldLock, LockCall, SingleLock};
 use crate::error::{Cause, Error, Result};
@@ -111,14 +108,10 @@ impl Composite {
     /// This lock for a hold of a new guard.
     pub(crate) fn owned(&self) -> Self {
         let guard = HolderId::new_guard();
+        let locks = self.locks.iter().map(|lock| lock.for_guard(guard));
         Self {
-            name: Arc::clone(&self.name),
-            needed: self.needed,
-            locks: self
-                .locks
-                .iter()
-                .map(|lock| lock.for_guard(guard))
-                .collect(),
+            locks: locks.collect(),
+            ..self.clone()
         }
     }
 
@@ -217,12 +210,8 @@ impl Composite {
             }
         }
         let holds: Vec<_> = holds.iter().map(|(core, hold)| (*core, hold)).collect();
-        held::release(
-            &holds,
-            |_| Unlocks::Newest,
-            self.needed,
-            || core.budget_to_unlock(),
-        )
+        let budget = || core.budget_to_unlock();
+        held::release(&holds, |_| Unlocks::Newest, self.needed, budget)
     }
 
     /// The `count` of this thread's holds: the smallest one that is enough.
@@ -275,10 +264,7 @@ impl Composite {
     /// checked the process.
     fn not_held(&self) -> Error {
         let holds = self.locks.iter().filter_map(SingleLock::hold).count();
-        Error::NotHeld {
-            lock: self.name().into(),
-            by_guard: holds >= self.count_needed(),
-        }
+        Error::not_held(self.name(), holds >= self.count_needed())
     }
 
     /// The error if the thread holds the name of a majority as another kind of lock.
@@ -329,11 +315,5 @@ impl CompositeCall<'_> {
     /// of locks that are lost, or that are released in the background.
     fn release(&self, levels: Vec<HeldLock>) {
         let _ = Held::all(levels).release(|| self.budget.remaining(self.core.command_timeout));
-    }
-}
-
-impl fmt::Debug for Composite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Composite").field(&self.name).finish()
     }
 }

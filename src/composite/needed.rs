@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{CallBudget, List, Moment};
 use crate::core::Core;
 use crate::engine::{Ask, NotGranted};
 use crate::error::{Error, Result};

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::grouped::group;
-use super::held::Held;
-use super::needed::Needed;
-use crate::base::call_budget::CallBudget;
+use super::{Held, Needed};
+use crate::base::CallBudget;
 use crate::engine::{HeldLock, end_as_lost, keys_of};
 use crate::error::{Cause, Error, Result, SharedCause};
 use crate::local::{Grant, Query};

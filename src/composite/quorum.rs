@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::base::subscription::Subscription;
+use crate::base::Subscription;
 use crate::error::LostReason;
 use crate::local::{Hold, LossNotifier, OnLoss};
 

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use super::grouped::{GrantRequest, request_each};
-use super::needed::Needed;
-use super::{CompositeCall, Missing};
-use crate::base::clock::Moment;
+use super::{CompositeCall, Missing, Needed};
+use crate::base::Moment;
 use crate::engine::{
     Ask, HeldLock, LockCall, NotGranted, SingleLock, Wait, give_up, keep, no_reply,
     take_without_request, wait_for_claim,
@@ -199,10 +198,7 @@ impl<'a> Seats<'a> {
             let options = AcquireOptions {
                 holds: lock.holds_of_a_grant(terms, self.seats[at].begin_request()),
                 waits: !budget.is_wait_over(),
-                place: None,
-                within: None,
-                total: None,
-                adopts: false,
+                ..AcquireOptions::default()
             };
             (Ask::new(lock, terms), options)
         };

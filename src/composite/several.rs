@@ -17,13 +17,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::held::{Held, extend};
-use super::needed::Needed;
+use super::held::extend;
 use super::together::{HeldName, Owner, Refused, Together, ask};
-use super::{CompositeCall, Missing};
-use crate::base::backoff::jitter;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
+use super::{CompositeCall, Held, Missing, Needed};
+use crate::base::{CallBudget, Moment, jitter};
 use crate::engine::HeldLock;
 use crate::error::{Error, Result};
 use crate::lease::Renewals;
@@ -75,9 +72,7 @@ pub(super) fn acquire(
 impl Several<'_> {
     /// Acquires the names. False if the wait ends first.
     fn run(&mut self) -> Result<bool> {
-        let CompositeCall {
-            composite, budget, ..
-        } = self.call;
+        let (composite, budget) = (self.call.composite, self.call.budget);
         loop {
             budget.check_interrupt(composite.name())?;
             let rest = self.rest();

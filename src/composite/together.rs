@@ -4,11 +4,10 @@
 //! slots are requested at once, and what was granted is released if some are refused.
 
 use super::grouped::group;
-use super::needed::Needed;
 use super::seats::{Seat, Seats};
-use super::{CompositeCall, Missing};
-use crate::base::clock::Moment;
-use crate::engine::{Ask, HeldLock, LockCall, NotGranted, SingleLock};
+use super::{CompositeCall, Missing, Needed};
+use crate::base::Moment;
+use crate::engine::{Ask, HeldLock, NotGranted, SingleLock};
 use crate::error::Result;
 use crate::local::{Claim, Granted};
 use crate::protocol::{AcquireOptions, Refusal};
@@ -178,30 +177,20 @@ fn give(seats: &mut [Seat<'_>], group: &[usize], granted: &Granted) {
 
 /// The request for the names of a group.
 fn to_ask<'a>(seats: &[Seat<'a>], group: &[usize]) -> (Ask<'a>, AcquireOptions) {
-    let LockCall {
-        lock,
-        terms,
-        budget,
-        ..
-    } = seats[group[0]].part;
-    let SingleLock {
-        core, key, kind, ..
-    } = lock;
+    let part = seats[group[0]].part;
+    let SingleLock { core, key, .. } = part.lock;
     let expected = group.iter().map(|&at| seats[at].begin_request());
     let expected = expected.max().unwrap_or(1);
     // In a cluster, each name has another place. A call that does not wait has none.
     let is_one_place = group.len() == 1 || !core.redis.topology.has_slots();
     let is_small = group.len() <= LINES && is_one_place;
-    let has_place = kind.has_line && is_small && !budget.is_wait_over();
+    let has_place = part.lock.kind.has_line && is_small && !part.budget.is_wait_over();
     let options = AcquireOptions {
-        holds: lock.holds_of_a_grant(terms, expected),
-        waits: false,
+        holds: part.lock.holds_of_a_grant(part.terms, expected),
         // A free name may be reserved for a client that was called.
         place: has_place.then(|| core.subscriber.in_line(key, &core.place(key))),
-        within: None,
-        total: None,
-        adopts: false,
+        ..AcquireOptions::default()
     };
     let locks = group.iter().map(|&at| seats[at].part.lock).collect();
-    (Ask::for_all(locks, terms), options)
+    (Ask::for_all(locks, part.terms), options)
 }

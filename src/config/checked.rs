@@ -6,8 +6,8 @@ use std::time::Duration;
 use redis::ConnectionAddr;
 
 use super::{LockClientBuilder, Options};
-use crate::base::test_clock::ClientClock;
-use crate::deployment::{Deployment, NamedServer};
+use crate::base::ClientClock;
+use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::transport::credentials::{Credentials, Provide};
 use crate::transport::tls::Tls;
@@ -48,18 +48,14 @@ impl LockClientBuilder {
             self.options.confirm_every = Duration::MAX;
         }
         let servers = self.deployment.check(self.servers)?;
-        let NamedServer {
-            credentials,
-            database,
-            with_tls,
-            ..
-        } = servers[0].clone();
+        let first = servers[0].clone();
         let seeds: Vec<_> = servers.into_iter().map(|server| server.address).collect();
-        let tls = self.tls.check(with_tls, self.deployment.field(), &seeds)?;
+        let field = self.deployment.field();
+        let tls = self.tls.check(first.with_tls, field, &seeds)?;
         // Sentinels have no other database. The one in their URLs is the master's.
         let (credentials, sentinel_credentials) = match self.deployment {
-            Deployment::Sentinel { .. } => (self.credentials, credentials),
-            Deployment::Single | Deployment::Cluster => (self.credentials.or(credentials), None),
+            Deployment::Sentinel { .. } => (self.credentials, first.credentials),
+            _ => (self.credentials.or(first.credentials), None),
         };
         if self.provider.is_some() && credentials.is_some() {
             let rule = "a password in the URL or by `credentials` excludes it; remove one of them";
@@ -70,7 +66,7 @@ impl LockClientBuilder {
             seeds,
             sentinel_credentials,
             credentials,
-            database,
+            database: first.database,
             provider: self.provider,
             tls,
             clock: self.clock,

@@ -105,9 +105,9 @@ impl FileSettings {
             }
             (None, None, None, Some(UrlList(nodes))) => (Deployment::Cluster, nodes),
             _ => {
-                return Err(
-                    "exactly one of `url`, `sentinels` with `master`, and `nodes` is required",
-                );
+                let rule =
+                    "exactly one of `url`, `sentinels` with `master`, and `nodes` is required";
+                return Err(rule);
             }
         };
         if self.username.is_some() && self.password.is_none() {
@@ -176,8 +176,8 @@ struct Secret(String);
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = unshown(deserializer, "a password or a key must be a text");
-        text.map(Self)
+        let rule = "a password or a key must be a text";
+        unshown(deserializer, rule).map(Self)
     }
 }
 
@@ -186,11 +186,8 @@ struct UrlList(Vec<String>);
 
 impl<'de> Deserialize<'de> for UrlList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let urls = unshown(
-            deserializer,
-            "`sentinels` and `nodes` must be lists of URLs",
-        );
-        urls.map(Self)
+        let rule = "`sentinels` and `nodes` must be lists of URLs";
+        unshown(deserializer, rule).map(Self)
     }
 }
 

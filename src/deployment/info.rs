@@ -15,21 +15,17 @@ impl NamedServer {
         let settings = info.redis_settings();
         let (address, with_tls) = match info.addr() {
             ConnectionAddr::TcpTls { insecure: true, .. } => {
-                return fault(
-                    "insecure TLS",
-                    "the certificate of a server is always checked; build the settings without \
-                     `insecure`",
-                );
+                let rule = "the certificate of a server is always checked; build the settings \
+                            without `insecure`";
+                return fault("insecure TLS", rule);
             }
             ConnectionAddr::TcpTls {
                 tls_params: Some(_),
                 ..
             } => {
-                return fault(
-                    "TLS with certificates",
-                    "certificates cannot be read from it; build it without them, and set them by \
-                     LockClientBuilder::ca_certificates and client_certificate",
-                );
+                let rule = "certificates cannot be read from it; build it without them, and set \
+                            them by LockClientBuilder::ca_certificates and client_certificate";
+                return fault("TLS with certificates", rule);
             }
             ConnectionAddr::TcpTls { host, port, .. } => {
                 (ConnectionAddr::Tcp(host.clone(), *port), true)
@@ -38,31 +34,24 @@ impl NamedServer {
                 (address.clone(), false)
             }
             _ => {
-                return fault(
-                    "an address of an unknown type",
-                    "must be a TCP or Unix socket address",
-                );
+                let rule = "must be a TCP or Unix socket address";
+                return fault("an address of an unknown type", rule);
             }
         };
         if tcp(info.tcp_settings().clone()) != tcp(TcpSettings::default()) {
-            return fault(
-                "TCP settings",
-                "keepalive, linger and the user timeout of TCP cannot be set; the timeouts of \
-                 LockClientBuilder limit every wait",
-            );
+            let rule = "keepalive, linger and the user timeout of TCP cannot be set; the timeouts \
+                        of LockClientBuilder limit every wait";
+            return fault("TCP settings", rule);
         }
         if settings.lib_name().is_some() || settings.lib_ver().is_some() {
-            return fault(
-                "a library name or version",
-                "this client sends no name and no version of a library; build it without them",
-            );
+            let rule =
+                "this client sends no name and no version of a library; build it without them";
+            return fault("a library name or version", rule);
         }
+        let (user, password) = (settings.username(), settings.password());
         let server = Self {
             address,
-            credentials: Credentials::of(
-                settings.username().map(Into::into),
-                settings.password().map(Into::into),
-            ),
+            credentials: Credentials::of(user.map(Into::into), password.map(Into::into)),
             database: settings.db(),
             with_tls,
         };

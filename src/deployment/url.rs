@@ -54,10 +54,8 @@ impl NamedServer {
             // Every message about the server shows the path. What follows these may be a password.
             let has_more = url.path().contains(['&', ';', ',', '=']);
             if has_more || !url.username().is_empty() || url.password().is_some() {
-                return fault(
-                    "a path with one of & ; , = or with a user before it",
-                    SOCKET,
-                );
+                let part = "a path with one of & ; , = or with a user before it";
+                return fault(part, SOCKET);
             }
         }
         let one = |name: &str, before: Option<String>| {
@@ -68,10 +66,10 @@ impl NamedServer {
             all.dedup();
             match all.len() {
                 0 | 1 => Ok(all.pop()),
-                _ => fault(
-                    "two different users, passwords or databases",
-                    "leave out one of them",
-                ),
+                _ => {
+                    let part = "two different users, passwords or databases";
+                    fault(part, "leave out one of them")
+                }
             }
         };
         let settings = info.redis_settings();

@@ -4,12 +4,8 @@
 //! of the client that adopts. So nothing that is late finds the hold under its old owner id, and a
 //! token works once.
 
-use super::acquire::keep;
-use super::ask::{Ask, NotGranted};
-use super::held_lock::HeldLock;
-use super::lock_call::LockCall;
-use super::single_lock::SingleLock;
-use crate::base::clock::Moment;
+use super::{Ask, HeldLock, LockCall, NotGranted, SingleLock, keep};
+use crate::base::Moment;
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::local::Unlocks;
 use crate::protocol::{AcquireOptions, Token};
@@ -42,13 +38,7 @@ impl SingleLock {
         let budget = &self.until_shutdown(self.core.budget_to_unlock());
         let _call = self.core.watchdog.delay_shutdown();
         budget.check_interrupt(self.name())?;
-        let call = LockCall {
-            lock: self,
-            terms: token.terms,
-            budget,
-            begun: budget.started(),
-            also: &[],
-        };
+        let call = LockCall::of_one(self, token.terms, budget);
         let owner = match self.kind.has_ticket {
             true => self.new_owner().before(&token.owner),
             false => token.owner.with_fresh_name(),
@@ -69,9 +59,8 @@ impl SingleLock {
                 return Err(call.not_adopted(not_granted));
             }
         };
-        granted.tokens = token
-            .fencing
-            .map_or(0..0, |number| number..number.saturating_add(1));
+        let fencing = token.fencing;
+        granted.tokens = fencing.map_or(0..0, |number| number..number.saturating_add(1));
         granted.is_adopted = true;
         let claim = self.core.queue.claim_without_ticket(&self.id);
         let held = keep(call, claim, granted);

@@ -7,10 +7,7 @@
 use std::time::Duration;
 
 use super::single_lock::SingleLock;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::list::List;
-use crate::base::owner::OwnerId;
+use crate::base::{CallBudget, List, Moment, OwnerId};
 use crate::error::Error;
 use crate::lease::Terms;
 use crate::local::Granted;
@@ -81,19 +78,17 @@ impl<'a> Ask<'a> {
         let keys: List<_> = self.locks.iter().map(|lock| &lock.key).collect();
         let kind = self.locks[0].kind;
         if options.adopts {
-            return kind
-                .adopt(keys[0], &self.owner, self.terms.millis)
-                .acquiring();
+            let call = kind.adopt(keys[0], &self.owner, self.terms.millis);
+            return call.acquiring();
         }
         kind.acquire(&keys, &self.owner, self.terms.millis, options)
     }
 
     /// The call of a further copy, after one without a reply.
     pub(crate) fn next_copy(&mut self, options: &AcquireOptions) -> Call {
-        let kept = if options.adopts {
-            usize::MAX
-        } else {
-            MAX_OLDER_IDS
+        let kept = match options.adopts {
+            true => usize::MAX,
+            false => MAX_OLDER_IDS,
         };
         self.owner = self.owner.newest(kept).with_fresh_name();
         self.call(options)

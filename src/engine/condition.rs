@@ -5,17 +5,10 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::end_wait;
 use super::grant_request::{note_count, request_about_grant};
-use super::lock_call::LockCall;
-use super::release::Release;
-use super::single_lock::SingleLock;
-use super::wait::{Channel, Wait, polls, repeat_until_done};
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::interrupt::Interrupt;
-use crate::base::key::LockKey;
-use crate::base::owner::OwnerId;
+use super::wait::polls;
+use super::{Channel, LockCall, Release, SingleLock, Wait, end_wait, repeat_until_done};
+use crate::base::{CallBudget, Interrupt, LockKey, Moment, OwnerId};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, Place, PlaceEnd, Unlocks};
@@ -109,13 +102,7 @@ impl SingleLock {
         let core = &self.core;
         let terms = hold.terms_to_resume().ok_or_else(|| hold.not_held())?;
         let budget = &self.to_acquire(core.budget_to_wait(None, None));
-        let call = LockCall {
-            lock: self,
-            terms,
-            budget,
-            begun: budget.started(),
-            also: &[],
-        };
+        let call = LockCall::of_one(self, terms, budget);
         let span = WaitSpan::enter(self.name(), self.kind.name);
         let claim = self.enter_queue(call.begun).claim;
         let result = call.acquire_first_level(claim, None);

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{CallBudget, LockKey, Moment};
 use crate::core::Core;
 use crate::error::{LostReason, Result};
 use crate::local::{Grant, Hold};

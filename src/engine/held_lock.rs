@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::grant_request::Renewing;
 use super::release::Release;
-use crate::base::call_budget::CallBudget;
+use crate::base::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId, Unlocks};
 
 /// One level of a hold of this thread. Dropping it releases nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct HeldLock {
     pub(crate) core: Arc<Core>,
     pub(crate) hold: Arc<Hold>,

@@ -7,9 +7,7 @@ use redis::{RedisResult, Value};
 
 use super::grant_request::Renewing;
 use super::single_lock::SingleLock;
-use crate::base::key::LockKey;
-use crate::base::list::List;
-use crate::base::owner::OwnerId;
+use crate::base::{List, LockKey, OwnerId};
 use crate::core::Core;
 use crate::error::Result;
 use crate::local::{Grant, LockId};
@@ -49,12 +47,8 @@ impl SingleLock {
 
     /// The number of available permits of a semaphore, and of leased ones.
     pub(crate) fn count_permits(&self) -> Result<(i64, i64)> {
-        request(
-            &self.core,
-            &self.key,
-            count_permits(&self.key),
-            permits_counted,
-        )
+        let call = count_permits(&self.key);
+        request(&self.core, &self.key, call, permits_counted)
     }
 }
 
@@ -69,13 +63,12 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     if verdict.has_called() {
         core.watchdog.called(key);
     }
-    let is_forced = verdict.is_done();
-    let mut grants: List<Arc<Grant>> = List::new();
-    if is_forced {
-        for id in LockId::of_kinds(core.number, key.key(), LOCKS) {
-            grants.extend(core.queue.current_grants(&id));
-        }
+    if !verdict.is_done() {
+        return Ok(false);
     }
+    let ids = LockId::of_kinds(core.number, key.key(), LOCKS);
+    let grants = ids.iter().map(|id| core.queue.current_grants(id));
+    let grants: List<Arc<Grant>> = grants.flatten().collect();
     // Redis may have had another owner's hold, so the grants of this client are confirmed now. If
     // there is no reply, the watchdog confirms them later.
     let budget = core.budget_for_a_reply();
@@ -88,7 +81,7 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
         };
         let _ = renewing.send(&budget);
     }
-    Ok(is_forced)
+    Ok(true)
 }
 
 /// Sends a request about one lock, which is repeated if that is safe, and decodes the reply.

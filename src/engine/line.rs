@@ -9,10 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::wait::Channel;
-use crate::base::backoff::jitter;
-use crate::base::key::LockKey;
-use crate::base::list::List;
-use crate::base::parker::Unparker;
+use crate::base::{List, LockKey, Unparker, jitter};
 use crate::core::Core;
 use crate::local::Claim;
 use crate::protocol::Standing;

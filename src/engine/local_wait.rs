@@ -3,12 +3,8 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
-use super::lock_call::LockCall;
-use super::single_lock::SingleLock;
-use super::wait::repeat_until_done;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use super::{LockCall, SingleLock, repeat_until_done};
+use crate::base::{CallBudget, LockKey, Moment};
 use crate::core::Core;
 use crate::error::{Cause, Error, Result};
 use crate::local::{Claim, TicketState, Waiter, Wanted};
@@ -63,16 +59,12 @@ impl LocalWait<'_> {
     /// Fails if the call is interrupted, or if the thread with the ticket has had no reply for too
     /// long.
     fn round(&mut self) -> Result<ControlFlow<Option<Claim>>> {
-        let (lock, budget) = (&self.lock.id, self.budget);
-        let Core {
-            queue,
-            command_timeout,
-            ..
-        } = &*self.lock.core;
+        let (core, lock, budget) = (&self.lock.core, &self.lock.id, self.budget);
+        let queue = &core.queue;
         if budget.is_wait_over() && self.reply_deadline.is_none() {
             // Before the checks below, so that a reply after them wakes this thread.
             queue.await_reply(self.waiter);
-            let time = Moment::now().after(*command_timeout);
+            let time = Moment::now().after(core.command_timeout);
             self.reply_deadline = Some(budget.call_deadline().min(time));
         }
         // A ticket or a reply that arrived while this thread could not run counts, even after the
@@ -95,7 +87,7 @@ impl LocalWait<'_> {
             None => unanswered.is_some() && budget.reply_deadline().is_past(),
         };
         if is_over {
-            return Err(no_reply(&self.lock.core, &self.lock.key, budget));
+            return Err(no_reply(core, &self.lock.key, budget));
         }
         match self.reply_deadline {
             Some(end) => budget.park(end.left()),

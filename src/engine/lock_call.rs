@@ -3,8 +3,7 @@
 use std::mem;
 
 use super::single_lock::SingleLock;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
+use crate::base::{CallBudget, Moment};
 use crate::error::{Cause, Error};
 use crate::lease::Terms;
 
@@ -21,7 +20,18 @@ pub(crate) struct LockCall<'a> {
     pub(crate) also: &'a [SingleLock],
 }
 
-impl LockCall<'_> {
+impl<'a> LockCall<'a> {
+    /// The call for this lock alone.
+    pub(crate) fn of_one(lock: &'a SingleLock, terms: Terms, budget: &'a CallBudget<'a>) -> Self {
+        Self {
+            lock,
+            terms,
+            budget,
+            begun: budget.started(),
+            also: &[],
+        }
+    }
+
     /// When the lease ends of a request that is executed now.
     pub(crate) fn lease_ends(self) -> Moment {
         Moment::now().after(self.terms.length())

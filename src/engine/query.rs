@@ -2,9 +2,8 @@
 
 use redis::Value;
 
-use crate::base::call_budget::CallBudget;
-use crate::base::excerpt::excerpt;
 use crate::base::key::{LockKey, slot};
+use crate::base::{CallBudget, excerpt};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::protocol::{Command, decoded, key_positions, keys_at, name};

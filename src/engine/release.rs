@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::grant_request::{GrantReply, note_count, request_about_grant, reschedule_if_earlier};
-use crate::base::call_budget::CallBudget;
+use crate::base::CallBudget;
 use crate::core::Core;
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::local::{Hold, KeptInRedis, Unlocked, Unlocks};
@@ -112,12 +112,7 @@ impl<'a> Release<'a> {
 
     /// Ends the release. `reply` is set if Redis was asked. The ticket passes on.
     pub(crate) fn end(self, reply: Option<(Result<GrantReply>, &CallBudget)>) -> Ended<'a> {
-        let Self {
-            core,
-            hold,
-            unlocked,
-            ..
-        } = self;
+        let (core, hold, unlocked) = (self.core, self.hold, self.unlocked);
         let mut released = None;
         let (result, report) = match (unlocked, reply) {
             (Unlocked::Last, Some((reply, budget))) => {
@@ -253,10 +248,8 @@ impl ReleaseEnd {
             // Either an earlier copy has released the lock, or the lock was lost before.
             Verdict::Lost(_) if reply.reached_another_server => {
                 let cause = "a failover during the release: the new server does not have the lock";
-                Self::Unclear(
-                    core.redis
-                        .unavailable(hold.key(), budget, Cause::from(cause)),
-                )
+                let key = hold.key();
+                Self::Unclear(core.redis.unavailable(key, budget, Cause::from(cause)))
             }
             // An earlier copy of this request has released the lock.
             Verdict::Lost(_) if reply.is_ambiguous && hold.grant().given_away().is_none() => {

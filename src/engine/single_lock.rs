@@ -2,13 +2,8 @@
 
 use std::sync::Arc;
 
-use super::held_lock::HeldLock;
-use super::release::Release;
-use super::wait::Channel;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::owner::{HolderId, OwnerId};
+use super::{Channel, HeldLock, Release};
+use crate::base::{CallBudget, HolderId, LockKey, Moment, OwnerId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms};
@@ -18,7 +13,7 @@ use crate::protocol::Kind;
 
 /// A lock of one name at one client, and what a call wants of it. Locks of several names or servers
 /// are made of these.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct SingleLock {
     pub(crate) core: Arc<Core>,
     pub(crate) key: LockKey,
@@ -159,10 +154,7 @@ impl SingleLock {
     /// The error of a thread that has no hold, or has one only by guards. The caller has checked
     /// the process.
     pub(crate) fn not_held(&self) -> Error {
-        Error::NotHeld {
-            lock: self.name().into(),
-            by_guard: self.hold().is_some(),
-        }
+        Error::not_held(self.name(), self.hold().is_some())
     }
 
     /// True if a thread need not listen before its first request: it enters a line, or there is no

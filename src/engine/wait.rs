@@ -8,10 +8,7 @@ use std::ops::ControlFlow::{self, Break};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::backoff::Backoff;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{Backoff, CallBudget, LockKey, Moment};
 use crate::core::Core;
 use crate::error::Result;
 use crate::protocol::message::Filter;
@@ -192,12 +189,10 @@ impl<'a> Channel<'a> {
     }
 
     fn name(self) -> Arc<str> {
+        let Self { core, key, .. } = self;
         match self.in_line_since.is_some() {
-            true => self
-                .core
-                .subscriber
-                .call_name(self.key, &self.core.place(self.key)),
-            false => Arc::clone(self.key.channel()),
+            true => core.subscriber.call_name(key, &core.place(key)),
+            false => Arc::clone(key.channel()),
         }
     }
 

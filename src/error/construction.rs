@@ -1,4 +1,4 @@
-//! How this crate makes errors of settings, arguments and releases.
+//! How this crate makes errors of settings, arguments, holds and releases.
 
 use std::fmt;
 
@@ -41,6 +41,12 @@ impl Error {
     /// The error of a call that the lock of this name does not have: the rule says which locks do.
     pub(crate) fn unsuited(name: &str, rule: &'static str) -> Self {
         Self::config("lock", format_args!("{name:?}"), rule).concerning(name)
+    }
+
+    /// The error of a thread that does not hold the lock of this name, or holds it only by a guard.
+    pub(crate) fn not_held(name: &str, by_guard: bool) -> Self {
+        let lock = name.into();
+        Self::NotHeld { lock, by_guard }
     }
 
     /// This error of a setting or an argument, which concerns the lock of this name.

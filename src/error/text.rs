@@ -60,30 +60,23 @@ pub(super) fn not_released(
     is_change: bool,
     retried: bool,
 ) -> String {
-    let limited = limited(limit);
-    let no_reply = |to: &str| {
-        format!("Redis at {node} sent no clear reply to {to} in time{limited} ({cause})")
+    let (begin, request, what) = match is_change {
+        true => ("", "call", "this call"),
+        false => ("the work was done, but ", "release", "the work"),
     };
-    match (is_change, retried) {
-        (true, true) => format!(
-            "{}; do not repeat this call: the watchdog does, and Redis executes it once",
-            no_reply("the call")
-        ),
-        (true, false) => format!(
-            "{}; do not repeat this call: Redis may have executed it; nothing repeats it",
-            no_reply("the call")
-        ),
-        (false, true) => format!(
-            "the work was done, but {}; do not repeat the work: the watchdog still tries to \
-             release it, and what has a lease ends within it",
-            no_reply("the release")
-        ),
-        (false, false) => format!(
-            "the work was done, but {}; do not repeat the work: nothing repeats the release; what \
-             has a lease ends within it",
-            no_reply("the release")
-        ),
-    }
+    let why = match (is_change, retried) {
+        (true, true) => "the watchdog does, and Redis executes it once",
+        (true, false) => "Redis may have executed it; nothing repeats it",
+        (false, true) => {
+            "the watchdog still tries to release it, and what has a lease ends within it"
+        }
+        (false, false) => "nothing repeats the release; what has a lease ends within it",
+    };
+    let limited = limited(limit);
+    format!(
+        "{begin}Redis at {node} sent no clear reply to the {request} in time{limited} ({cause}); \
+         do not repeat {what}: {why}"
+    )
 }
 
 /// The text of [`Error::Query`](super::Error::Query), after the name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::debug::Short;
-use crate::base::interrupt::Interrupt;
+use crate::base::Interrupt;
 use crate::engine::SingleLock;
 use crate::error::Result;
 use crate::protocol::Notified;
@@ -143,7 +143,7 @@ impl Condition {
     ///   bytes long, or if this thread holds the name as another kind of lock.
     /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
     pub fn wait(&self) -> Result<()> {
-        self.lock.wait_on(&self.name, Duration::MAX, None).map(drop)
+        self.wait_for(Duration::MAX).map(drop)
     }
 
     /// Releases the lock, waits for a notification for at most `wait`, and acquires the lock again.
@@ -209,10 +209,8 @@ impl Condition {
     /// lock is held. If the interrupt was raised before the call, the lock was not released. A
     /// thread that was notified returns without this error.
     pub fn wait_interruptibly(&self, interrupt: &Interrupt) -> Result<()> {
-        let wait = Duration::MAX;
-        self.lock
-            .wait_on(&self.name, wait, Some(interrupt))
-            .map(drop)
+        let waited = self.wait_for_interruptibly(Duration::MAX, interrupt);
+        waited.map(drop)
     }
 
     /// Releases the lock, waits for a notification for at most `wait` and until `interrupt` is

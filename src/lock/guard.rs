@@ -10,7 +10,7 @@ use super::PermitGuard;
 use super::forward::forward;
 use super::guard_core::GuardCore;
 use super::guard_methods::{fencing_method, guard_methods, unlock_methods};
-use crate::base::subscription::Subscription;
+use crate::base::Subscription;
 use crate::composite::Held;
 use crate::error::{LostReason, Result};
 

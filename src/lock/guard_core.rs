@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use redis::{ConnectionLike, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, Value};
+use redis::{ConnectionLike, ErrorKind, FromRedisValue, Pipeline, RedisResult, Value};
 
 use super::debug::{Short, state_of};
-use crate::base::call_budget::CallBudget;
-use crate::base::subscription::Subscription;
+use crate::base::{CallBudget, Subscription};
 use crate::composite::{Held, Quorum};
 use crate::core::Core;
 use crate::engine::HeldLock;
@@ -200,10 +199,7 @@ struct Replies(Vec<Value>);
 
 impl ConnectionLike for Replies {
     fn req_packed_command(&mut self, _: &[u8]) -> RedisResult<Value> {
-        Err(RedisError::from((
-            ErrorKind::Client,
-            "one reply, not those of a pipeline",
-        )))
+        Err((ErrorKind::Client, "one reply, not those of a pipeline").into())
     }
 
     fn req_packed_commands(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::debug::show_handle;
 use super::forward::forward;
-use crate::base::interrupt::Interrupt;
+use crate::base::Interrupt;
 use crate::engine::Number;
 use crate::error::Result;
 

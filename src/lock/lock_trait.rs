@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::run::{RunError, run_under};
 use super::{LockGuard, OwnedGuard};
-use crate::base::clock::Moment;
-use crate::base::interrupt::Interrupt;
+use crate::base::{Interrupt, Moment};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 
@@ -354,9 +353,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         Self: Sized,
     {
         let guard = self.try_acquire(wait, lease).transpose();
-        guard
-            .map(|guard| run_under(guard, work, LockGuard::unlock))
-            .transpose()
+        let run = |guard| run_under(guard, work, LockGuard::unlock);
+        guard.map(run).transpose()
     }
 
     /// Returns true if this thread holds the lock, as far as this process knows. No I/O.
@@ -393,8 +391,5 @@ fn with_guard<L: Lock + ?Sized>(lock: &L, lease: Lease) -> Result<LockGuard> {
     // This thread holds the lock, so this does not wait.
     let guard = lock.try_acquire(Duration::ZERO, lease);
     lock.unlock()?;
-    guard?.ok_or_else(|| Error::NotHeld {
-        lock: lock.name().into(),
-        by_guard: false,
-    })
+    guard?.ok_or_else(|| Error::not_held(lock.name(), false))
 }

@@ -377,13 +377,8 @@ macro_rules! lock_by_handle {
         impl std::fmt::Debug for $lock {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let count = self.0.hold_count(Hold::count_unchanged);
-                show_handle(
-                    f,
-                    stringify!($lock),
-                    self.name(),
-                    self.0.nodes(),
-                    Some(count),
-                )
+                let nodes = self.0.nodes();
+                show_handle(f, stringify!($lock), self.name(), nodes, Some(count))
             }
         }
     };

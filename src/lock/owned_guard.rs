@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::forward::forward;
 use super::guard_core::GuardCore;
 use super::guard_methods::{fencing_method, guard_methods, token_methods, unlock_methods};
-use crate::base::subscription::Subscription;
+use crate::base::Subscription;
 use crate::composite::Held;
 use crate::error::{LostReason, Result};
 

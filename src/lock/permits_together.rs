@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{LeasedSemaphore, PermitGuard};
-use crate::base::interrupt::Interrupt;
+use crate::base::Interrupt;
 use crate::engine::SingleLock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;

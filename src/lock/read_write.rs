@@ -120,13 +120,11 @@ impl ReadWriteLock {
 
 impl fmt::Debug for ReadWriteLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |lock: &SingleLock| lock.hold_count(Hold::count_unchanged);
         f.debug_struct("ReadWriteLock")
             .field("name", &Short(self.name()))
-            .field("read_count", &self.read.0.hold_count(Hold::count_unchanged))
-            .field(
-                "write_count",
-                &self.write.0.hold_count(Hold::count_unchanged),
-            )
+            .field("read_count", &count(&self.read.0))
+            .field("write_count", &count(&self.write.0))
             .finish()
     }
 }

@@ -167,9 +167,8 @@ macro_rules! run_methods {
                 work: impl FnOnce(&$guard) -> Result<T, E>,
             ) -> Result<Option<T>, RunError<E, T>> {
                 let guard = self.try_acquire(wait, lease).transpose();
-                guard
-                    .map(|guard| run_under(guard, work, $guard::unlock))
-                    .transpose()
+                let run = |guard| run_under(guard, work, $guard::unlock);
+                guard.map(run).transpose()
             }
         }
     };

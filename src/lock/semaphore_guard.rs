@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Semaphore;
 use super::debug::Short;
-use crate::base::interrupt::Interrupt;
+use crate::base::Interrupt;
 use crate::error::Result;
 use crate::observe::tell;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 
-use crate::base::subscription::Subscription;
+use crate::base::Subscription;
 use crate::error::{Error, LostReason, Result};
 use crate::lock::{LockGuard, Short};
 use crate::observe::tell;
@@ -75,9 +75,8 @@ impl Drop for CurrentCall<'_> {
 pub fn current_lock() -> CurrentLock {
     let innermost = ENTERED.try_with(|entered| entered.borrow().last().cloned());
     let held = innermost.ok().flatten().unwrap_or_default();
-    let name = held
-        .upgrade()
-        .map_or_else(String::new, |guard| guard.name().to_owned());
+    let guard = held.upgrade();
+    let name = guard.map_or_else(String::new, |guard| guard.name().into());
     CurrentLock { held, name }
 }
 
@@ -115,10 +114,8 @@ impl CurrentLock {
     }
 
     fn guard(&self) -> Result<Rc<LockGuard>> {
-        self.held.upgrade().ok_or_else(|| Error::NotHeld {
-            lock: self.name.clone(),
-            by_guard: false,
-        })
+        let held = self.held.upgrade();
+        held.ok_or_else(|| Error::not_held(&self.name, false))
     }
 
     /// Extends the lease once, so that at least `duration` of it is left from now on, like

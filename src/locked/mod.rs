@@ -13,7 +13,7 @@ pub use default::set_default_client;
 #[cfg(feature = "testing")]
 pub use default::with_default_client;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::client::{LockClient, lock_of_kind};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -106,9 +106,8 @@ impl LockedCall {
         let guard = match (&*self.names, self.permits) {
             ([name], Some(permits)) => {
                 let semaphore = client.leased_semaphore(name).with_permits(permits)?;
-                semaphore
-                    .try_acquire(wait, lease)?
-                    .map(LockGuard::of_permit)
+                let permit = semaphore.try_acquire(wait, lease)?;
+                permit.map(LockGuard::of_permit)
             }
             ([name], None) => lock_of_kind(&client, self.kind, name)?.try_acquire(wait, lease)?,
             (names, _) => client.multi_lock(names).try_acquire(wait, lease)?,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::metric_label::MetricLabel;
 use super::series::{Label, Series};
+use crate::base::LockKey;
 use crate::base::call_budget::WaitObserver;
-use crate::base::key::LockKey;
 use crate::error::LostReason;
 
 /// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its labels,
@@ -216,10 +216,8 @@ const HAS_ENDED: u8 = 2;
 impl HoldCount {
     /// Continues to count a hold as this other one, which is not counted any more.
     pub(crate) fn continue_as(&self, other: &Self) {
-        self.0.store(
-            other.0.swap(HAS_ENDED, Ordering::Relaxed),
-            Ordering::Relaxed,
-        );
+        let state = other.0.swap(HAS_ENDED, Ordering::Relaxed);
+        self.0.store(state, Ordering::Relaxed);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::key::LockKey;
+use crate::base::LockKey;
 
 type LabelOf = Arc<dyn Fn(&str) -> String + Send + Sync>;
 

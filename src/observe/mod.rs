@@ -23,7 +23,7 @@ pub(crate) use metric_label::MetricLabel;
 pub(crate) use reporter::{Reporter, tell};
 pub(crate) use span::{HoldSpan, WaitOutcome, WaitSpan, are_spans_enabled};
 
-use crate::base::subscription::{Publisher, Subscription};
+use crate::base::{Publisher, Subscription};
 use crate::error::LostReason;
 
 /// How many undelivered events a receiver of [`LockClient::events`](crate::LockClient::events)

@@ -13,7 +13,7 @@ use tracing::{Dispatch, Level, Span};
 
 use super::counters::label_of;
 use super::reporter::{is_own_thread, run, tell};
-use crate::base::process::Process;
+use crate::base::Process;
 use crate::error::{Error, LostReason, Result};
 
 const LEVEL: Level = Level::DEBUG;

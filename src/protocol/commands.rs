@@ -34,14 +34,12 @@ pub(crate) fn name(command: &[&[u8]]) -> String {
 
 /// True if a query cannot execute the command. XREAD and XREADGROUP wait if an option says so.
 fn is_refused(name: &str, command: &[&[u8]]) -> bool {
-    let mut options = command
-        .iter()
-        .take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
+    let mut refused = REFUSED.split_ascii_whitespace();
     let may_wait = matches!(name, "XREAD" | "XREADGROUP");
+    let is_option = |word: &&&[u8]| !word.eq_ignore_ascii_case(b"STREAMS");
+    let mut options = command.iter().take_while(is_option);
     name.is_empty()
-        || REFUSED
-            .split_ascii_whitespace()
-            .any(|refused| refused == name)
+        || refused.any(|refused| refused == name)
         || may_wait && options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"))
 }
 
@@ -91,10 +89,8 @@ pub(crate) fn key_positions(reply: &[Value]) -> KeyPositions {
     let Some(Value::Array(row)) = reply.first() else {
         return Some([0; 3]);
     };
-    let flags: Vec<String> = row
-        .get(2)
-        .and_then(|flags| decoded(flags).ok())
-        .unwrap_or_default();
+    let flags = row.get(2).and_then(|flags| decoded(flags).ok());
+    let flags: Vec<String> = flags.unwrap_or_default();
     let varies = flags.iter().any(|flag| flag == "movablekeys");
     // Since Redis 7.
     let has_subcommands = matches!(row.get(9), Some(Value::Array(rows)) if !rows.is_empty());

@@ -13,8 +13,7 @@
 use redis::Value;
 
 use super::{Kind, PLAIN};
-use crate::base::key::{Family, LockKey};
-use crate::base::owner::OwnerId;
+use crate::base::{Family, LockKey, OwnerId};
 use crate::script::{self, Call};
 
 pub(crate) static FAIR: Kind = Kind {

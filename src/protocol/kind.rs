@@ -9,8 +9,7 @@ use std::sync::LazyLock;
 use redis::Value;
 
 use super::AcquireOptions;
-use crate::base::key::{Family, LockKey};
-use crate::base::owner::OwnerId;
+use crate::base::{Family, LockKey, OwnerId};
 use crate::script::{Call, Script};
 
 /// One kind of lock: its properties, its scripts, and the parts of their keys, arguments and

@@ -59,9 +59,7 @@ pub(crate) use reply::{
 pub(crate) use tests::TOY;
 pub(crate) use token::Token;
 
-use crate::base::clock::Moment;
-use crate::base::excerpt::excerpt;
-use crate::base::owner::OwnerId;
+use crate::base::{Moment, OwnerId, excerpt};
 use crate::script::granted;
 
 /// All kinds of locks. The permits of a leased semaphore are a kind, too, but no lock.

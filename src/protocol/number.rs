@@ -7,7 +7,7 @@
 use redis::{RedisResult, Value};
 
 use super::{AcquireOptions, unexpected};
-use crate::base::key::LockKey;
+use crate::base::LockKey;
 use crate::base::lanes::RequestId;
 use crate::script::{self, Call, Script};
 

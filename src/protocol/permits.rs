@@ -9,8 +9,7 @@
 use redis::{RedisResult, Value};
 
 use super::{Kind, PLAIN, decoded, number};
-use crate::base::key::{Family, LockKey};
-use crate::base::owner::OwnerId;
+use crate::base::{Family, LockKey, OwnerId};
 use crate::script::{self, Call};
 
 pub(crate) static PERMITS: Kind = Kind {

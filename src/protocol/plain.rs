@@ -1,8 +1,7 @@
 //! The plain lock: a hash of owner to hold count.
 
 use super::{AcquireOptions, Kind};
-use crate::base::key::Family;
-use crate::base::owner::OwnerId;
+use crate::base::{Family, OwnerId};
 use crate::script::{self, Call};
 
 pub(crate) static PLAIN: Kind = Kind {

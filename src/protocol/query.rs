@@ -6,9 +6,7 @@ use redis::{RedisResult, Value};
 
 use super::commands::Command;
 use super::{Kind, unexpected};
-use crate::base::excerpt::excerpt;
-use crate::base::key::{Family, LockKey};
-use crate::base::owner::OwnerId;
+use crate::base::{Family, LockKey, OwnerId, excerpt};
 use crate::error::LostReason;
 use crate::script::{self, Call};
 
@@ -48,19 +46,17 @@ pub(crate) fn query(
     commands: &[Command<'_>],
     follows_unclear: bool,
 ) -> Call {
-    let kept = if follows_unclear {
-        KEPT_AFTER_UNCLEAR
-    } else {
-        KEPT
+    let kept = match follows_unclear {
+        true => KEPT_AFTER_UNCLEAR,
+        false => KEPT,
     };
     let mut call = Call::new(&script::QUERY);
     for lock in locks {
         call = call.key(&lock.key.owners_key()).key(&lock.number_key());
     }
     call = keys.iter().fold(call, |call, key| call.key_in_bytes(key));
-    call = call
-        .arg(locks.len().to_string())
-        .arg(kept.as_millis().to_string());
+    call = call.arg(locks.len().to_string());
+    call = call.arg(kept.as_millis().to_string());
     for lock in locks {
         call = call
             .arg((lock.kind.written)(lock.owner))
@@ -98,9 +94,8 @@ impl QueryReply {
                     return Err(unexpected(&Value::Nil));
                 };
                 while let (Some(Value::Int(at)), Some(error)) = (parts.next(), parts.next()) {
-                    let reply = replies
-                        .get_mut(index(at))
-                        .ok_or_else(|| unexpected(&error))?;
+                    let reply = replies.get_mut(index(at));
+                    let reply = reply.ok_or_else(|| unexpected(&error))?;
                     *reply = failure(&error)?;
                 }
                 Ok(Self::Executed(replies))

@@ -2,8 +2,7 @@
 
 use super::Kind;
 use super::plain::{PLAIN, in_line};
-use crate::base::key::Family;
-use crate::base::owner::OwnerId;
+use crate::base::{Family, OwnerId};
 use crate::script;
 
 /// The read lock: several owners hold it at the same time.

@@ -5,8 +5,7 @@ use std::time::Duration;
 use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
 use super::fair::queue_keys;
-use crate::base::key::{Family, LockKey};
-use crate::base::list::List;
+use crate::base::{Family, List, LockKey};
 use crate::error::LostReason;
 
 /// Redis' reply about a grant of this client.
@@ -60,17 +59,12 @@ pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
 
 /// The verdicts about the `count` locks of a call.
 pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<List<Verdict>> {
-    match reply {
-        Value::Array(replies) if replies.len() == count => replies.iter().map(verdict).collect(),
-        // A call for one lock may reply without a list.
-        reply if count == 1 => Ok(List::from_buf([verdict(reply)?])),
-        other => Err(unexpected(other)),
-    }
+    each(reply, count, verdict)
 }
 
 /// The replies to the looks at `count` lines.
 pub(crate) fn look_replies(reply: &Value, count: usize) -> RedisResult<List<LookReply>> {
-    let look_reply = |reply: &Value| match reply {
+    each(reply, count, |reply| match reply {
         Value::Int(-1) => Ok(LookReply::Ask),
         Value::Int(0) => Ok(LookReply::Nothing),
         Value::Int(millis @ 1..) => {
@@ -78,10 +72,18 @@ pub(crate) fn look_replies(reply: &Value, count: usize) -> RedisResult<List<Look
             Ok(LookReply::LookAfter(after))
         }
         other => Err(unexpected(other)),
-    };
+    })
+}
+
+/// The parts of the reply to a call for `count` locks. A call for one may reply without a list.
+fn each<T>(
+    reply: &Value,
+    count: usize,
+    decode: fn(&Value) -> RedisResult<T>,
+) -> RedisResult<List<T>> {
     match reply {
-        Value::Array(replies) if replies.len() == count => replies.iter().map(look_reply).collect(),
-        reply @ Value::Int(_) if count == 1 => Ok(List::from_buf([look_reply(reply)?])),
+        Value::Array(replies) if replies.len() == count => replies.iter().map(decode).collect(),
+        reply if count == 1 => Ok(List::from_buf([decode(reply)?])),
         other => Err(unexpected(other)),
     }
 }

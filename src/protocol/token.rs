@@ -18,7 +18,7 @@
 use std::time::Duration;
 
 use super::{Kind, PERMITS, kinds};
-use crate::base::owner::OwnerId;
+use crate::base::OwnerId;
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms, whole_millis};
 
@@ -58,11 +58,8 @@ impl Token {
         let kept = self.kept.as_millis();
         let fencing = self.fencing.unwrap_or_default();
         let owner = self.owner.as_str().replace(':', "_");
-        let name: String = self
-            .name
-            .bytes()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let name = self.name.bytes().map(|byte| format!("{byte:02x}"));
+        let name: String = name.collect();
         let text = format!("{FORMAT}.{kind}.{millis}.{renewals}.{kept}.{fencing}.{owner}.{name}");
         format!("{text}.{}", sum(&text))
     }
@@ -70,9 +67,8 @@ impl Token {
     /// The error does not contain the text.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let invalid = |rule: &str| Error::argument("token", "invalid", rule);
-        let whole = text
-            .rsplit_once('.')
-            .filter(|(text, last)| sum(text) == *last);
+        let whole = text.rsplit_once('.');
+        let whole = whole.filter(|(text, last)| sum(text) == *last);
         let (text, _) = whole.ok_or_else(|| invalid("a part of it is missing or changed"))?;
         Self::of_fields(text).ok_or_else(|| invalid("another version of this crate has made it"))
     }

@@ -7,7 +7,7 @@ use redis::Value;
 
 mod source;
 
-use crate::base::key::LockKey;
+use crate::base::LockKey;
 
 /// A script in `lua/`. Its header documents its keys, arguments and replies. `source` adds the
 /// shared files that it requires.

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashSet};
 
-use crate::base::clock::Moment;
-use crate::base::parker::Unparker;
+use crate::base::{Moment, Unparker};
 use crate::protocol::message::{Filter, Message};
 use crate::request::Prepared;
 
@@ -201,10 +200,13 @@ impl Channels {
         taken
     }
 
-    fn set(&mut self, channel: &str, state: ChannelState) {
-        if let Some(entry) = self.channels.get_mut(channel) {
-            entry.state = state;
-        }
+    /// Sets the state of a channel. Returns its listeners.
+    fn set(&mut self, channel: &str, state: ChannelState) -> Vec<Unparker> {
+        let Some(entry) = self.channels.get_mut(channel) else {
+            return Vec::new();
+        };
+        entry.state = state;
+        entry.unparkers().collect()
     }
 
     /// True if the control channel is subscribed.
@@ -241,9 +243,7 @@ impl Channels {
     /// Records that Redis confirmed the subscription. Returns the listeners, which must try to
     /// acquire their locks because they missed earlier messages.
     pub(crate) fn confirmed(&mut self, channel: &str, now: Moment) -> Vec<Unparker> {
-        self.set(channel, ChannelState::Live(now));
-        let entry = self.channels.get(channel);
-        entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
+        self.set(channel, ChannelState::Live(now))
     }
 
     /// Forgets a channel that has moved to another server. Returns its listeners, which must
@@ -267,9 +267,7 @@ impl Channels {
     /// again after [`REFUSED_PAUSE`], and on the next connection. Returns the listeners, which must
     /// ask without it.
     pub(crate) fn refused(&mut self, channel: &str, now: Moment) -> Vec<Unparker> {
-        self.set(channel, ChannelState::Refused(now));
-        let entry = self.channels.get(channel);
-        entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
+        self.set(channel, ChannelState::Refused(now))
     }
 
     /// True if Redis refused the subscription when it was last requested.

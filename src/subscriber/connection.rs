@@ -1,7 +1,6 @@
 //! The subscriber connection to one server. Its thread starts with the first wait there.
 
 use std::collections::{HashSet, VecDeque};
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,9 +9,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 
 use super::channels::Channels;
-use crate::base::clock::Moment;
-use crate::base::parker::Unparker;
-use crate::base::wait::wait_for_state;
+use crate::base::{Moment, Unparker, wait_for_state};
 use crate::observe::Observer;
 use crate::protocol::message::Filter;
 use crate::request::RedisClient;
@@ -24,7 +21,6 @@ use crate::transport::server::Server;
 const BATCH: usize = 1_000;
 
 /// What all subscriber connections of a client use.
-#[derive(Debug)]
 pub(super) struct Context {
     pub(super) redis: Arc<RedisClient>,
     pub(super) observer: Arc<Observer>,
@@ -51,14 +47,7 @@ pub(crate) struct Handlers {
     pub(crate) unanswered: OnUnanswered,
 }
 
-impl fmt::Debug for Handlers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handlers").finish_non_exhaustive()
-    }
-}
-
 /// What one subscriber thread shares with the threads that wait.
-#[derive(Debug)]
 pub(super) struct SubscriberConnection {
     pub(super) server: Arc<Server>,
     pub(super) context: Arc<Context>,

@@ -13,10 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::parker::Unparker;
-use crate::base::process::Process;
+use crate::base::{LockKey, Moment, Process, Unparker};
 use crate::observe::Observer;
 use crate::protocol::Verdict;
 use crate::protocol::message::{self, Filter};
@@ -28,7 +25,6 @@ use connection::{Context, SubscriberConnection};
 
 /// The subscriber connections of a client: one for each server that has a lock for which a thread
 /// has waited.
-#[derive(Debug)]
 pub(crate) struct Subscriber {
     context: Arc<Context>,
     /// Its mutex protects: a server has at most one connection, and no thread starts after the
@@ -39,7 +35,7 @@ pub(crate) struct Subscriber {
     process: Process,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Connections {
     list: Vec<Arc<SubscriberConnection>>,
     /// The client is shut down.
@@ -54,7 +50,6 @@ impl Connections {
 }
 
 /// The registration of one waiting thread for the messages of one channel.
-#[derive(Debug)]
 pub(crate) struct Listener {
     /// `None` if the server that has the lock is not known. Then no message arrives.
     connection: Option<Arc<SubscriberConnection>>,
@@ -277,9 +272,8 @@ impl Listener {
 
     /// True if the channel is subscribed. Without a subscription the thread has to poll.
     pub(crate) fn is_live(&self) -> bool {
-        self.connection
-            .as_ref()
-            .is_some_and(|connection| connection.channels().is_live(&self.channel))
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.channels().is_live(&self.channel))
     }
 
     /// True if the server has not replied to the subscription yet. Its reply wakes the thread.

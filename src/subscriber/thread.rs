@@ -13,10 +13,7 @@ use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::channels::{Channels, Listening, REFUSED_PAUSE};
 use super::connection::{ConnectionState, Requested, SubscriberConnection};
-use crate::base::backoff::Backoff;
-use crate::base::clock::Moment;
-use crate::base::parker::Unparker;
-use crate::base::wait::wait_for_state;
+use crate::base::{Backoff, Moment, Unparker, wait_for_state};
 use crate::observe::tell;
 use crate::protocol::message::Message;
 use crate::transport::link::Link;

@@ -19,8 +19,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use redis::{ConnectionAddr, RedisError, ServerErrorKind};
 
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{LockKey, Moment};
 use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::error::{Hint, Result};
@@ -77,14 +76,10 @@ impl Topology {
         let is_sentinel = matches!(config.deployment, Deployment::Sentinel { .. });
         let own = login((credentials, config.database), name, is_sentinel);
         let of_seeds = match is_sentinel {
-            true => login(
-                (
-                    CredentialSource::Fixed(config.sentinel_credentials.clone()),
-                    0,
-                ),
-                None,
-                false,
-            ),
+            true => {
+                let credentials = config.sentinel_credentials.clone();
+                login((CredentialSource::Fixed(credentials), 0), None, false)
+            }
             false => Arc::clone(&own),
         };
         let seeds = config.seeds.iter().cloned();

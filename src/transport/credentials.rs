@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use redis::{Cmd, RedisError};
 
-use crate::base::backoff::Backoff;
-use crate::base::clock::Moment;
-use crate::base::wait::wait_for_state;
+use crate::base::{Backoff, Moment, wait_for_state};
 use crate::error::Cause;
 use crate::transport::log_in_error;
 

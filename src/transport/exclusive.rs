@@ -13,8 +13,7 @@ use r2d2::{ManageConnection, NopErrorHandler, PooledConnection};
 use redis::{ErrorKind, RedisError, RedisResult};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
-use crate::base::clock::Moment;
-use crate::base::process::Process;
+use crate::base::{Moment, Process};
 use crate::transport::link::Link;
 use crate::transport::node::Node;
 

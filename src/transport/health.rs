@@ -5,8 +5,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::RedisError;
 
-use crate::base::backoff::Backoff;
-use crate::base::clock::Moment;
+use crate::base::{Backoff, Moment};
 use crate::transport::retry_action::RetryAction;
 
 /// The pauses of the circuit breaker.

@@ -23,8 +23,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
 
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{List, Moment};
 use crate::observe::tell;
 use crate::transport::link::{Link, Sent};
 use crate::transport::node::{Limits, Node};
@@ -206,11 +205,8 @@ impl Links {
         let link = opened?;
         // Before another thread can find it idle.
         link.choose(requests);
-        ended.extend(
-            state
-                .links
-                .extract_if(.., |link| !self.is_trusted(link, now)),
-        );
+        let is_ended = |link: &mut Arc<Link>| !self.is_trusted(link, now);
+        ended.extend(state.links.extract_if(.., is_ended));
         // Doubted links may be trusted again by now.
         let excess = (state.links.len() + 1).saturating_sub(self.most());
         ended.extend(state.links.drain(..excess));

@@ -8,8 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
 
-use crate::base::clock::Moment;
-use crate::base::excerpt::excerpt;
+use crate::base::{Moment, excerpt};
 use crate::script::Publish;
 use crate::transport::credentials::{CredentialSource, Credentials};
 use crate::transport::link::{Link, reply_of};

@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::Moment;
 use crate::base::callback_thread::CallbackThread;
-use crate::base::clock::Moment;
 use crate::observe::{Observer, tell};
-use crate::transport::credentials::{Credentials, Provide, Provided, Usable};
+use crate::transport::credentials::{Provide, Provided, Usable};
 use crate::transport::link::Outcome;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
@@ -38,14 +38,10 @@ impl ProviderThread {
             observer.queue.spawn("leasehold-credentials", move || {
                 let _done = done;
                 while of_thread.begin_call() {
-                    if let Some(Usable {
-                        credentials,
-                        is_new,
-                        calls,
-                    }) = call(&provide, &of_thread)
-                        && log_in(&credentials, is_new, servers(), timeout)
+                    if let Some(usable) = call(&provide, &of_thread)
+                        && log_in(&usable, servers(), timeout)
                     {
-                        of_thread.refused(calls);
+                        of_thread.refused(usable.calls);
                     }
                 }
             })
@@ -91,26 +87,19 @@ fn call(provide: &Provide, provided: &Provided) -> Option<Usable> {
 ///
 /// A subscriber may send no AUTH while it listens, so its connection keeps its log-in, too. What
 /// opens a connection for each use gets the new credentials by the next use.
-fn log_in(
-    credentials: &Credentials,
-    is_new: bool,
-    servers: Vec<Arc<Server>>,
-    timeout: Duration,
-) -> bool {
+fn log_in(usable: &Usable, servers: Vec<Arc<Server>>, timeout: Duration) -> bool {
+    let credentials = &usable.credentials;
     let until = Moment::now().after(timeout);
     let untried = (1..=servers.len()).rev();
-    let (refusing, others): (Vec<_>, Vec<_>) =
-        servers
-            .into_iter()
-            .zip(untried)
-            .partition(|(server, untried)| {
-                let time = until.share(*untried);
-                !server.open_links().is_empty() && server.node.refuses(credentials, time)
-            });
+    let servers = servers.into_iter().zip(untried);
+    let (refusing, others): (Vec<_>, Vec<_>) = servers.partition(|(server, untried)| {
+        let time = until.share(*untried);
+        !server.open_links().is_empty() && server.node.refuses(credentials, time)
+    });
     let now = Moment::now();
     let packed = credentials.log_in().get_packed_command();
     let links = others.iter().flat_map(|(server, _)| {
-        if is_new {
+        if usable.is_new {
             server.blocking_connections.retire_all(now);
         }
         server.open_links()

@@ -8,7 +8,7 @@
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::script_error;
-use crate::base::excerpt::excerpt;
+use crate::base::excerpt;
 
 /// The largest reply, in bytes. Redis sends larger ones only to commands of operations tools.
 const LARGEST: usize = 64 << 20;

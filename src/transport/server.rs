@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{ConnectionAddr, RedisError, RedisResult};
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::observe::tell;
 use crate::transport::exclusive::Exclusive;
 use crate::transport::health::Health;

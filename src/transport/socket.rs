@@ -12,7 +12,7 @@ use redis::ConnectionAddr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::transport::tls::{Session, Tls, in_handshake};
 
 /// The shortest timeout of an operation. The system accepts no timeout of zero.
@@ -322,10 +322,8 @@ fn check_for_tls(first_read: &io::Result<usize>, buffer: &[u8]) -> io::Result<()
 }
 
 fn unsupported(address: &ConnectionAddr) -> io::Error {
-    io::Error::new(
-        ErrorKind::Unsupported,
-        format!("cannot connect to {address}"),
-    )
+    let text = format!("cannot connect to {address}");
+    io::Error::new(ErrorKind::Unsupported, text)
 }
 
 #[cfg(test)]

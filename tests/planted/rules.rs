@@ -136,10 +136,9 @@ pub const NOT_ASKED_AFTER_CONFIRMATION: &[Edit] = &[
     ),
     Edit::new(
         CHANNELS,
+        "self.set(channel, ChannelState::Live(now))",
         r"self.set(channel, ChannelState::Live(now));
-        let entry = self.channels.get(channel);",
-        r"self.set(channel, ChannelState::Live(now));
-        let entry = self.channels.get(channel).filter(|_| false);",
+        Vec::new()",
     ),
     Edit::new(CHANNELS, "live >= since || called.max", "called.max"),
 ];

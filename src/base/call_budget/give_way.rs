@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::CallBudget;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 
 /// An action of the waiting thread, which is due at a moment.
 pub(super) struct GiveWay {

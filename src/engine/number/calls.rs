@@ -8,9 +8,7 @@ use redis::Value;
 
 use super::waiting::PermitRefusal;
 use super::{Answered, NextRequest, Number, OnUnclear};
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::interrupt::Interrupt;
+use crate::base::{CallBudget, Interrupt, Moment};
 use crate::engine::line::rare_sleep;
 use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, repeat_until_done};
 use crate::error::{Error, Result};

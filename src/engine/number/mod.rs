@@ -21,11 +21,8 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::interrupt::Interrupt;
-use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
+use crate::base::{CallBudget, Family, Interrupt, LockKey, Moment};
 use crate::core::Core;
 use crate::error::{Cause, Error, Result};
 use crate::local::LockId;
@@ -79,12 +76,8 @@ enum OnUnclear {
 
 /// True if the server refused the log-in on a new connection.
 fn is_log_in_refused(error: &Error) -> bool {
-    let Error::Redis { cause, .. } = error else {
-        return false;
-    };
-    cause
-        .downcast_ref()
-        .is_some_and(RetryAction::refuses_log_in)
+    let refuses = RetryAction::refuses_log_in;
+    matches!(error, Error::Redis { cause, .. } if cause.downcast_ref().is_some_and(refuses))
 }
 
 impl Number {

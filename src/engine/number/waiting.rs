@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{NextRequest, Number};
-use crate::base::call_budget::CallBudget;
+use crate::base::CallBudget;
 use crate::engine::line::{InLine, LONGEST, deaf_sleep, rare_sleep};
-use crate::engine::local_wait::{no_reply, wait_for_claim};
-use crate::engine::lock_call::LockCall;
-use crate::engine::single_lock::SingleLock;
-use crate::engine::wait::{Channel, Wait, polls, repeat_until_done};
+use crate::engine::wait::polls;
+use crate::engine::{
+    Channel, LockCall, SingleLock, Wait, no_reply, repeat_until_done, wait_for_claim,
+};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::Claim;
@@ -73,16 +73,12 @@ impl Number {
         let Some(claim) = self.wait_for_ticket(budget)? else {
             return Ok(false);
         };
+        let place = Some(self.core.place(&self.key));
         let mut wait = PermitWait {
             number: self,
             wanted,
             budget,
-            line: InLine::new(
-                &self.core,
-                &self.key,
-                Some(self.core.place(&self.key)),
-                claim.is_inherited,
-            ),
+            line: InLine::new(&self.core, &self.key, place, claim.is_inherited),
             claim,
             wait: Wait::new(budget, polls()),
             next: None,
@@ -95,27 +91,12 @@ impl Number {
     /// The right to stand in the line; `None` if the wait ends first.
     fn wait_for_ticket(&self, budget: &CallBudget) -> Result<Option<Claim>> {
         // Permits are not handed over, so their kind and their terms do not matter.
-        let lock = &SingleLock {
-            core: Arc::clone(&self.core),
-            key: self.key.clone(),
-            kind: &PERMITS,
-            id: self.id.clone(),
-            permits: 1,
-            total: None,
-            guard: None,
-        };
-        let begun = budget.started();
-        if let claim @ Some(_) = lock.enter_queue(begun).claim {
+        let lock = &SingleLock::new(Arc::clone(&self.core), self.name(), &PERMITS);
+        if let claim @ Some(_) = lock.enter_queue(budget.started()).claim {
             return Ok(claim);
         }
         let terms = Lease::RENEWED.terms(self.name(), self.core.watchdog_lease)?;
-        wait_for_claim(LockCall {
-            lock,
-            terms,
-            budget,
-            begun,
-            also: &[],
-        })
+        wait_for_claim(LockCall::of_one(lock, terms, budget))
     }
 }
 

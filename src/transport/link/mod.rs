@@ -28,8 +28,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::{Cmd, RedisError, RedisResult, Value};
 
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{List, Moment};
 use crate::script::Publish;
 use crate::transport::resp::{Decoder, LARGEST_BUFFER};
 use crate::transport::retry_action::RetryAction;
@@ -122,6 +121,7 @@ impl LinkState {
     }
 }
 
+#[derive(Default)]
 struct Input {
     reading: Reading,
     /// For the next read.
@@ -160,10 +160,7 @@ impl Link {
             input: Mutex::new(Input {
                 reading,
                 room: vec![0; LARGEST_READ],
-                decoder: Decoder::default(),
-                replies: Vec::new(),
-                pushes: VecDeque::new(),
-                refusal: None,
+                ..Input::default()
             }),
         }
     }

@@ -25,9 +25,8 @@ pub(crate) struct Outgoing<'l> {
 impl Outgoing<'_> {
     /// Appends ASKING for the next request.
     pub(crate) fn asking(&mut self) {
-        self.state
-            .unwritten
-            .extend(redis::cmd("ASKING").get_packed_command());
+        let asking = redis::cmd("ASKING").get_packed_command();
+        self.state.unwritten.extend(asking);
         self.awaits(true);
     }
 

@@ -7,10 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use redis::{RedisError, RedisResult, Value};
 
-use crate::base::clock::Moment;
-use crate::base::list::List;
-use crate::base::process::PerProcess;
-use crate::base::wait::wait_for_state;
+use crate::base::{List, Moment, PerProcess, wait_for_state};
 
 /// What became of a request.
 #[derive(Clone, Debug)]
@@ -38,7 +35,7 @@ pub(crate) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
 /// | waits | the thread that read has its own replies | reads |
 /// | waits, reads | all outcomes are known, or its deadline | sent; it gives the right to read on |
 /// | any | a reply arrives, or the link breaks | the same; the outcome is recorded |
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pending {
     /// Its mutex protects: the right to read is given to a thread that takes it, or gives it on.
     /// Locked inside of the link's state.
@@ -46,7 +43,7 @@ pub(crate) struct Pending {
     changed: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PendingState {
     outcomes: List<Option<Outcome>>,
     /// The number of outcomes that are not known.
@@ -72,11 +69,9 @@ impl Pending {
             state: Mutex::new(PendingState {
                 outcomes: List::from_elem(None, requests),
                 missing: requests,
-                reads: false,
-                waits: false,
-                waker: None,
+                ..PendingState::default()
             }),
-            changed: Condvar::new(),
+            ..Self::default()
         }
     }
 
@@ -100,12 +95,8 @@ impl Pending {
 
     /// Sleeps until the thread is woken. False if it is not by the deadline.
     pub(super) fn sleep(&self, deadline: Moment) -> bool {
-        wait_for_state(
-            &self.changed,
-            &mut self.state.lock(),
-            deadline,
-            PendingState::is_woken,
-        )
+        let mut state = self.state.lock();
+        wait_for_state(&self.changed, &mut state, deadline, PendingState::is_woken)
     }
 
     /// True if the thread need not sleep.

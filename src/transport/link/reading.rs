@@ -9,7 +9,7 @@ use rustix::event::PollFd;
 use super::outgoing::Awaited;
 use super::pending::{Outcome, Pending};
 use super::{Input, Link};
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::transport::retry_action::RetryAction;
 
 impl Link {

@@ -8,8 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::Link;
 use super::pending::{Outcome, Pending, Waker};
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{List, Moment};
 use crate::script::Call;
 use crate::transport::socket::wait;
 

@@ -8,7 +8,7 @@ use std::{io, thread};
 use parking_lot::MutexGuard;
 
 use super::{LARGEST_BUFFER, Link, LinkState};
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::parker::WAKE_UPS;
 
 /// A yield of the processor is worth this time, in which many threads run for a moment each, and

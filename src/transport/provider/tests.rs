@@ -7,6 +7,7 @@ use std::thread;
 use redis::ConnectionAddr;
 
 use super::*;
+use crate::transport::credentials::Credentials;
 use crate::transport::links::Purpose;
 use crate::transport::node::{Limits, Login};
 
@@ -34,14 +35,12 @@ fn an_open_link_does_not_log_in_with_what_a_new_connection_cannot() {
         let peer = scope.spawn(|| accept(&listener, b"+PONG\r\n"));
         let link = server.link(Purpose::Caller, 0, SOON).unwrap();
         let mut peer = peer.join().unwrap();
-        let log_in = || {
-            log_in(
-                &Credentials::password("new"),
-                true,
-                vec![server.clone()],
-                SOON,
-            )
+        let new = Usable {
+            credentials: Credentials::password("new"),
+            is_new: true,
+            calls: 1,
         };
+        let log_in = || log_in(&new, vec![server.clone()], SOON);
 
         let refusing = scope.spawn(|| accept(&listener, b"-ERR invalid password\r\n"));
         let is_refused = log_in();

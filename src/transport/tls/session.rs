@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError};
 
 use super::CertificateRefused;
-use crate::base::excerpt::excerpt;
+use crate::base::excerpt;
 
 /// A session. Dropping it sends no `close_notify`: a forked child that drops its copy would end the
 /// session of its parent, and the rest of a half-sent request would go out with it.

@@ -61,13 +61,9 @@ impl Tls {
 }
 
 fn server_name(host: &str) -> io::Result<ServerName<'static>> {
-    let name = ServerName::try_from(host).map_err(|_| {
-        io::Error::new(
-            ErrorKind::InvalidInput,
-            "with TLS a host must be a DNS name or an address",
-        )
-    })?;
-    Ok(name.to_owned())
+    let rule = "with TLS a host must be a DNS name or an address";
+    let invalid = |_| io::Error::new(ErrorKind::InvalidInput, rule);
+    Ok(ServerName::try_from(host).map_err(invalid)?.to_owned())
 }
 
 /// Uses the crypto provider that the process has installed, or else `ring`. `rustls` itself panics
@@ -118,11 +114,8 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
         .unwrap_or_default();
     if found.is_empty() {
         let rule = "must have at least one certificate in PEM, all of them readable";
-        return Err(Error::config(
-            field,
-            format_args!("{} bytes", pem.len()),
-            rule,
-        ));
+        let value = format!("{} bytes", pem.len());
+        return Err(Error::config(field, value, rule));
     }
     Ok(found)
 }
