@@ -4,8 +4,6 @@ mod dead;
 mod long;
 mod mixed;
 
-pub use dead::wait_together;
-
 use crate::support::prelude::*;
 
 const QUEUE: &str = "redisson_lock_queue:{lock}";

@@ -3,7 +3,6 @@
 mod faults;
 mod limit;
 mod loss;
-pub mod processes;
 mod renewal;
 mod together;
 mod view;

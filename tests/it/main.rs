@@ -14,7 +14,6 @@ mod fair;
 mod faults;
 mod fencing;
 mod hand_over;
-mod hold_time;
 mod latch;
 mod layers;
 mod leased_semaphore;

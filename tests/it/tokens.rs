@@ -6,15 +6,6 @@ use std::sync::Barrier;
 
 use crate::support::prelude::*;
 
-/// The role: takes over a lock, and unlocks it when it gets a line.
-pub fn adopt(arguments: &[&str]) {
-    let [url, token] = child::named(arguments);
-    let guard = client(url).adopt(token).expect("it was given away");
-    child::send_line(guard.fencing_token().expect("it is a fenced lock"));
-    child::read_line();
-    guard.unlock().expect("it is held");
-}
-
 fn owned(lock: &dyn Lock) -> OwnedGuard {
     lock.acquire_owned(Lease::RENEWED).expect("it is free")
 }
@@ -24,22 +15,17 @@ fn given(lock: &dyn Lock) -> String {
 }
 
 #[test]
-fn another_process_takes_a_fenced_lock_over_with_its_number() {
+fn another_client_takes_a_fenced_lock_over_with_its_number() {
     let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.fenced_lock(&unique("token"));
+    let lock = client(&server.url()).fenced_lock(&unique("token"));
     let guard = owned(&lock);
     let number = guard.fencing_token().unwrap();
-    let token = guard.into_token().unwrap();
-    let mut process = Process::start("adopt", &[&server.url(), &token]);
-    assert_eq!(process.read_line(), number.to_string());
-    throughout(LEASE.get() * 2, "renewed by the process", || {
-        lock.try_acquire_now().unwrap().is_none()
-    });
-    process.send_line("unlock");
-    let next = lock.try_acquire(SOON.get(), Lease::RENEWED).unwrap();
-    assert!(next.expect("it is unlocked").fencing_token() > number);
-    process.finish();
+    let guard = client(&server.url())
+        .adopt(&guard.into_token().unwrap())
+        .unwrap();
+    assert_eq!(guard.fencing_token(), Some(number));
+    guard.unlock().unwrap();
+    assert!(lock.acquire().unwrap().fencing_token() > number);
 }
 
 /// Of the client that adopts: one that requested the lock before, one behind it, and one that comes

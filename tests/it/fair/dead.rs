@@ -3,26 +3,6 @@
 use super::{ENDS, PLACE, QUEUE, await_places, place_of, places, queue_up};
 use crate::support::prelude::*;
 
-/// How many clients are killed, and how many wait behind them.
-const DEAD: usize = 10;
-const LIVE: usize = 10;
-
-/// The role: several clients wait for the lock until the process is killed. Another one holds it
-/// before, if the second argument says so.
-pub fn wait_together(arguments: &[&str]) {
-    let url = arguments[0];
-    if arguments[1] == "hold" {
-        client(url).fair_lock("lock").lock().unwrap();
-    }
-    child::send_line("ready");
-    let wait = || client(url).fair_lock("lock").lock().unwrap();
-    thread::scope(|scope| {
-        for _ in 0..DEAD {
-            scope.spawn(wait);
-        }
-    });
-}
-
 fn channel_of(place: &str) -> String {
     format!("redisson_lock__channel:{{lock}}:{place}")
 }
@@ -45,57 +25,6 @@ fn await_listening(server: &Server) {
 fn queue_up_listening(server: &Server, place: &str, life: Duration) {
     queue_up(server, place, life);
     server.ask::<()>(redis::cmd("ZINCRBY").arg(ENDS).arg("0.5").arg(place));
-}
-
-/// Kills the process, whose clients wait before some others. `free` returns when the lock is free.
-fn assert_passed_on(server: &Server, mut process: Process, free: impl FnOnce() -> Instant) {
-    let clients: Vec<LockClient> = (0..LIVE).map(|_| client(&server.url())).collect();
-    let (sender, order) = unbounded();
-    await_places(server, DEAD);
-    thread::scope(|scope| {
-        for (number, client) in clients.iter().enumerate() {
-            let sender = sender.clone();
-            scope.spawn(move || {
-                let guard = client.fair_lock("lock").acquire().unwrap();
-                sender.send((number, Instant::now())).unwrap();
-                guard.unlock().unwrap();
-            });
-            await_places(server, DEAD + number + 1);
-        }
-        await_listening(server);
-        process.kill();
-        let free_at = free();
-        let (first, at) = order.recv_timeout(SOON.get()).expect("a live client");
-        assert_eq!(first, 0);
-        let late = at.saturating_duration_since(free_at);
-        assert!(late < SLIP.get(), "{late:?}");
-    });
-    let others: Vec<usize> = order.try_iter().map(|(number, _)| number).collect();
-    assert_eq!(others, (1..LIVE).collect::<Vec<_>>());
-}
-
-/// When the holder releases the lock, or when its lease ends.
-#[test]
-fn dead_clients_do_not_delay_the_first_live_client() {
-    for holder_dies in [false, true] {
-        let server = Server::start();
-        let holder = client(&server.url());
-        let guard = (!holder_dies).then(|| holder.fair_lock("lock").acquire().unwrap());
-        let holds = if holder_dies { "hold" } else { "" };
-        let process = Process::start("wait_together", &[&server.url(), holds]);
-        assert_eq!(process.read_line(), "ready");
-        assert_passed_on(&server, process, || match guard {
-            Some(guard) => {
-                let now = Instant::now();
-                guard.unlock().unwrap();
-                now
-            }
-            None => {
-                let left = u64::try_from(server.time_to_live("lock")).unwrap();
-                Instant::now() + Duration::from_millis(left)
-            }
-        });
-    }
 }
 
 /// A client does not know the end of a lease that began while it was not the first. Another one that

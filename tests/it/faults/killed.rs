@@ -150,15 +150,6 @@ fn takes(lock: &dyn Lock) -> Duration {
     took
 }
 
-/// A client that dies keeps its place in the queue of a fair lock for a while: see `fair`.
-fn has_no_places(kind: &Kind) -> bool {
-    kind.name != "fair"
-}
-
 fn a_killed_waiter_blocks_no_other_client(deployment: &Deployment) {
-    kinds::each(|kind| {
-        if has_no_places(kind) {
-            a_killed_waiter_blocks_no_other(deployment, kind, QUEUE);
-        }
-    });
+    kinds::each(|kind| a_killed_waiter_blocks_no_other(deployment, kind, QUEUE));
 }

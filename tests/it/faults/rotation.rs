@@ -96,7 +96,10 @@ fn connections(admin: &mut Connection, field: &str) -> Vec<String> {
 }
 
 /// Rotates the password beside held locks, while threads make calls on old and new connections.
-fn rotates(interval: Duration, rotations: u32) {
+#[test]
+fn passwords_that_are_rotated_lose_no_lock_and_fail_no_call() {
+    const ROTATIONS: u32 = 2;
+    let interval = APART * 5 / 4;
     let server = Server::start();
     let admin = &mut server.connection();
     rotate(admin, "p0");
@@ -111,7 +114,7 @@ fn rotates(interval: Duration, rotations: u32) {
     let calls = AtomicU64::new(0);
     thread::scope(|scope| {
         let _stop = Stop(&ends);
-        for at in 1..=rotations {
+        for at in 1..=ROTATIONS {
             let password = format!("p{at}");
             store.set(&password);
             rotate(admin, &password);
@@ -134,22 +137,11 @@ fn rotates(interval: Duration, rotations: u32) {
         }
     });
     assert_eq!(client.stats().lost, 0);
-    assert!(calls.load(Ordering::Relaxed) > u64::from(rotations));
-    assert!(store.calls() > u64::from(rotations), "{}", store.calls());
+    assert!(calls.load(Ordering::Relaxed) > u64::from(ROTATIONS));
+    assert!(store.calls() > u64::from(ROTATIONS), "{}", store.calls());
     for guard in guards {
         guard.unlock().expect("it was held all the time");
     }
-}
-
-#[test]
-fn passwords_that_are_rotated_lose_no_lock_and_fail_no_call() {
-    rotates(APART * 5 / 4, 2);
-}
-
-#[test]
-#[ignore = "soak: half a minute"]
-fn passwords_that_are_rotated_every_two_seconds_lose_no_lock_and_fail_no_call() {
-    rotates(Duration::from_secs(2), 15);
 }
 
 /// A token that is replaced in time: no login is refused, and open connections get the new one.

@@ -50,34 +50,6 @@ fn a_lost_permit_is_notified_within_a_lease() {
     }
 }
 
-/// Each of several receivers can tell the release of a permit from its loss.
-#[test]
-fn every_receiver_tells_the_release_of_a_permit_from_its_loss() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let semaphore = client.leased_semaphore("permits");
-    semaphore.try_set_permits(1).unwrap();
-    for is_lost in [false, true] {
-        let guard = semaphore.acquire().unwrap();
-        let first = guard.lost();
-        let receivers = [first.clone(), guard.lost(), first];
-        if is_lost {
-            taken_away(
-                &server,
-                "permits",
-                guard.id(),
-                "another program releases it",
-            );
-        }
-        assert_eq!(guard.release().is_err(), is_lost);
-        for receiver in receivers {
-            let expected = is_lost.then_some(LostReason::Deleted);
-            assert_eq!(receiver.recv().ok(), expected);
-            assert!(receiver.recv().is_err(), "disconnected");
-        }
-    }
-}
-
 /// Redis does not know how many permits there were, so their number has to be set again.
 #[test]
 fn a_semaphore_that_has_lost_its_leases_says_so_and_can_be_repaired() {

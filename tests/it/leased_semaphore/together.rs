@@ -142,30 +142,6 @@ fn the_other_permits_of_a_lost_guard_are_available_when_it_ends() {
     }
 }
 
-/// As a renewal does, also if the semaphore has other leased permits.
-#[test]
-fn a_query_says_that_a_permit_was_released() {
-    let server = Server::start();
-    let name = unique("queried");
-    let semaphore = semaphore(&server, &name, 3);
-    let other = semaphore.acquire().unwrap();
-    let guard = semaphore.acquire_many(2, long()).unwrap();
-    View::of(&server, &name).release_as_java(guard.id());
-    let query = redis::pipe().set(unique("key"), 1).ignore().to_owned();
-    let result = guard.query::<()>(&query);
-    let is_deleted = |error: &Error| {
-        matches!(
-            error,
-            Error::Lost {
-                reason: LostReason::Deleted,
-                ..
-            }
-        )
-    };
-    assert!(result.as_ref().is_err_and(is_deleted), "{result:?}");
-    other.query::<()>(&query).unwrap();
-}
-
 #[test]
 fn a_permit_is_released_by_its_id_in_any_process() {
     let server = Server::start();
@@ -192,24 +168,4 @@ fn a_permit_is_released_by_its_id_in_any_process() {
     for id in ["", "07", "not an id of 32 characters, but 8"] {
         assert_error!(ours.release(id), InvalidArgument);
     }
-}
-
-/// Its waiting thread, at another client, gets the permit.
-#[test]
-fn a_release_by_an_id_wakes_the_next_client() {
-    let server = Server::start();
-    let name = unique("woken");
-    let theirs = semaphore(&server, &name, 1);
-    let ours = client(&server.url()).leased_semaphore(&name);
-    let permit = theirs.acquire_with(Lease::fixed(SOON.get() * 10)).unwrap();
-    stay_waiting_for(&ours, || assert!(theirs.release(permit.id()).unwrap()));
-}
-
-fn stay_waiting_for(semaphore: &LeasedSemaphore, release: impl FnOnce()) {
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| semaphore.acquire().unwrap());
-        thread::yield_now();
-        release();
-        waiter.join().unwrap().release().unwrap();
-    });
 }

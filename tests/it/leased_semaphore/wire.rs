@@ -3,6 +3,7 @@
 use super::view::View;
 use super::{counts, now, semaphore};
 use crate::support::prelude::*;
+use crate::support::proxy::library_script;
 
 #[test]
 fn keys_and_messages_are_those_of_redisson() {
@@ -74,6 +75,24 @@ fn permits_whose_leases_have_ended_are_available_again() {
         "{took:?}"
     );
     assert_eq!(counts(&semaphore), (3, 3));
+}
+
+/// The request was late, and its holder has died.
+#[test]
+fn a_renewal_does_not_lease_a_permit_again_whose_lease_has_ended() {
+    let server = Server::start();
+    let name = unique("late");
+    let semaphore = semaphore(&server, &name, 1);
+    let mut view = View::of(&server, &name);
+    view.lease_as_java([1; 16], -1.0);
+    let mut renewal = redis::cmd("EVAL");
+    renewal.arg(library_script("permit_renew")).arg(2);
+    renewal
+        .arg(&name)
+        .arg(view.leases_key())
+        .arg(&[1_u8; 16][..]);
+    assert_eq!(view.ask::<[u32; 1]>(renewal.arg(60_000)), [0]);
+    assert_eq!(counts(&semaphore), (1, 1));
 }
 
 /// Redisson's scripts fail for more than about 8,000.

@@ -5,8 +5,7 @@ use std::process::Command;
 pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
-    condition, deployments, fair, faults, hold_time, leased_semaphore, lifetime, limits,
-    mutual_exclusion, replicas, tls, tokens, wire,
+    condition, deployments, faults, lifetime, limits, mutual_exclusion, replicas, tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -27,15 +26,12 @@ const ROLES: &[(&str, Role)] = &[
     #[cfg(target_os = "linux")]
     ("drop_a_pool", replicas::drop_a_pool),
     ("many_pairs", limits::growth::many_pairs),
-    ("run_once_a_period", hold_time::run_once_a_period),
-    ("wait_together", fair::wait_together),
     (
         "wait_on_a_condition",
         condition::processes::wait_on_a_condition,
     ),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
-    ("write_late", faults::paused::write_late),
     ("log_scenario", faults::blocking_log::log_scenario),
     ("fork_a_holder", faults::fork::fork_a_holder),
     (
@@ -54,9 +50,7 @@ const ROLES: &[(&str, Role)] = &[
         faults::fork::wakers::fork_after_a_redlock,
     ),
     ("trust_the_system", tls::system::trust_the_system),
-    ("hold_permits", leased_semaphore::processes::hold_permits),
     ("many_failovers", deployments::many_failovers),
-    ("adopt", tokens::adopt),
 ];
 
 /// Not a test: the entry point of child processes.
