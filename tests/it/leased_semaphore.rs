@@ -3,7 +3,6 @@
 mod faults;
 mod limit;
 mod loss;
-mod renewal;
 mod together;
 mod view;
 mod wire;

@@ -52,12 +52,12 @@ fn add_silent(server: &Server, name: &str) -> Connection {
     listen(server, &[channel])
 }
 
-type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
+pub type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
 
-const PLAIN: Make = |client, name| Box::new(client.reentrant_lock(name));
+pub const PLAIN: Make = |client, name| Box::new(client.reentrant_lock(name));
 const WRITE: Make = |client, name| Box::new(client.read_write_lock(name).write());
-const FAIR: Make = |client, name| Box::new(client.fair_lock(name));
-const READ: Make = |client, name| Box::new(client.read_write_lock(name).read());
+pub const FAIR: Make = |client, name| Box::new(client.fair_lock(name));
+pub const READ: Make = |client, name| Box::new(client.read_write_lock(name).read());
 
 /// A lock that is held, and that of a client that waits for it.
 const KINDS: [(Make, Make); 4] = [(PLAIN, PLAIN), (WRITE, WRITE), (WRITE, READ), (READ, WRITE)];

@@ -3,15 +3,6 @@
 use super::{Place, Stage, await_waiting, places, waiting};
 use crate::support::prelude::*;
 
-fn faults() -> impl Iterator<Item = Fault> {
-    let lost = [
-        Fault::SwallowReply,
-        Fault::ResetBeforeReply,
-        Fault::SwallowRequest,
-    ];
-    lost.into_iter().chain([proxy_error()])
-}
-
 /// The same lock of a client behind a proxy, and of one without it.
 pub struct Proxied {
     pub proxied: ProxiedServer,
@@ -73,7 +64,7 @@ fn one_lost_request_of_each_step_changes_nothing() {
         "acquire",
         "condition_end",
     ] {
-        for fault in faults() {
+        for fault in unanswered() {
             let test = Proxied::new();
             let lose = || test.proxied.fault_once(script, &fault);
             let woken = AtomicU32::new(0);
@@ -108,7 +99,7 @@ fn one_lost_request_of_each_step_changes_nothing() {
 /// The lock stays held, and no place is left.
 #[test]
 fn a_wait_that_cannot_begin_leaves_the_lock_held() {
-    for fault in faults() {
+    for fault in unanswered() {
         let test = Proxied::new();
         let guard = test.place.lock.acquire().unwrap();
         test.proxied.fault_always("condition_wait", &fault);

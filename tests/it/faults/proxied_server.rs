@@ -70,6 +70,16 @@ pub fn proxy_error() -> Fault {
     Fault::ReplaceReply(b"-ERR Connection timed out\r\n".into())
 }
 
+/// What a client sees as no reply. The server has not executed the request in one of the cases.
+pub fn unanswered() -> [Fault; 4] {
+    [
+        Fault::SwallowReply,
+        Fault::SwallowRequest,
+        Fault::ResetBeforeReply,
+        proxy_error(),
+    ]
+}
+
 pub fn is_unavailable<T>(result: &leasehold::Result<T>) -> bool {
     matches!(result, Err(Error::Unavailable { .. }))
 }

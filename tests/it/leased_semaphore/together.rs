@@ -35,6 +35,8 @@ fn a_guard_has_all_of_its_permits_or_none() {
     let [two, again] = [(); 2].map(|()| try_many(2).unwrap());
     two.confirm().unwrap();
     again.extend(LEASE.get() * 30).unwrap();
+    // This does not shorten it.
+    again.extend(LEASE.get() * 2).unwrap();
     let all: Vec<f64> = View::of(&server, &name)
         .leases()
         .iter()

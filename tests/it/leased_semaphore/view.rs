@@ -56,16 +56,6 @@ impl View {
         seconds * 1000.0 + (micros / 1000.0).floor()
     }
 
-    /// How much is left of the lease of the only leased permit.
-    pub fn left(&mut self) -> Duration {
-        let leases = self.leases();
-        let [(_, ends)] = &leases[..] else {
-            panic!("not one lease: {leases:?}")
-        };
-        let now = self.clock();
-        Duration::from_millis((ends - now).max(0.0) as u64)
-    }
-
     /// Leases a permit as a Java program does, for `left` milliseconds by the server's clock.
     pub fn lease_as_java(&mut self, id: [u8; 16], left: f64) {
         let ends = self.clock() + left;

@@ -5,15 +5,6 @@ use leasehold::Result;
 use super::{Kind, Permit, Steps};
 use crate::support::prelude::*;
 
-fn faults() -> impl Iterator<Item = Fault> {
-    let lost = [
-        Fault::SwallowReply,
-        Fault::SwallowRequest,
-        Fault::ResetBeforeReply,
-    ];
-    lost.into_iter().chain([proxy_error()])
-}
-
 /// What becomes of a call that gets no reply.
 #[derive(Clone, Copy, PartialEq)]
 enum Unanswered {
@@ -108,7 +99,7 @@ impl Proxied {
 
 /// Runs `work` for each call and each fault, for the calls at the same time.
 fn each(work: impl Fn(&Call, &Fault, &str) + Sync) {
-    for fault in &faults().collect::<Vec<_>>() {
+    for fault in &unanswered() {
         thread::scope(|scope| {
             for call in &CALLS {
                 let what = format!("{fault:?} of {} of {:?}", call.script, call.kind);

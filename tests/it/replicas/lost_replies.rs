@@ -3,17 +3,6 @@
 use super::{TIMEOUT, has, requiring};
 use crate::support::prelude::*;
 
-/// The reply is lost, the server hangs before it reads, the connection breaks, or a proxy has an
-/// error.
-fn faults() -> impl Iterator<Item = Fault> {
-    let lost = [
-        Fault::SwallowReply,
-        Fault::SwallowRequest,
-        Fault::ResetBeforeReply,
-    ];
-    lost.into_iter().chain([proxy_error()])
-}
-
 fn count(server: &Server) -> Vec<u32> {
     server.ask(redis::cmd("HVALS").arg("lock"))
 }
@@ -22,7 +11,7 @@ fn count(server: &Server) -> Vec<u32> {
 #[test]
 fn an_unconfirmed_lock_is_released() {
     let deployment = Replicated::start(1);
-    for fault in faults() {
+    for fault in unanswered() {
         let proxy = proxy::before(&deployment.master().address());
         let client = requiring(1, &proxy.url()).build().unwrap();
         let lock = client.reentrant_lock("lock");

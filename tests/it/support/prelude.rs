@@ -17,6 +17,7 @@ pub use redis::Connection;
 pub use crate::faults::in_redis;
 pub use crate::faults::proxied_server::{
     ProxiedServer, is_change_without_reply, is_not_released, is_unavailable, proxy_error,
+    unanswered,
 };
 
 pub use super::child::{self, Process};

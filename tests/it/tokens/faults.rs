@@ -1,6 +1,7 @@
 //! Lost replies, and replicas.
 
 use super::{given, owned};
+use crate::line::{FAIR, Make, PLAIN, READ};
 use crate::support::prelude::*;
 
 /// Long leases, so that nothing ends by itself.
@@ -10,14 +11,7 @@ fn patient(proxied: &ProxiedServer) -> LockClient {
     builder.build().expect("the settings are valid")
 }
 
-/// Makes a lock of one of the kinds.
-type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
-
-const KINDS: [Make; 3] = [
-    |client, name| Box::new(client.reentrant_lock(name)),
-    |client, name| Box::new(client.fair_lock(name)),
-    |client, name| Box::new(client.read_write_lock(name).read()),
-];
+const KINDS: [Make; 3] = [PLAIN, FAIR, READ];
 
 #[test]
 fn one_lost_reply_only_delays_the_call() {
