@@ -53,6 +53,20 @@ pub const LEASE_WITHOUT_DEADLINE: &[Edit] = &[Edit::new(
               if self.levels.are_fixed() { self.lease.expires } else { Moment::NEVER }\n",
 )];
 
+/// A lease counts from the reply.
+pub const LEASE_FROM_REPLY: &[Edit] = &[Edit::new(
+    "src/engine/ask.rs",
+    "                    asked: reply.asked,\n                    replied: Moment::now(),\n",
+    "                    asked: Moment::now(),\n                    replied: Moment::now(),\n",
+)];
+
+/// The release behind an older copy also names the owner id of the copy that was granted.
+pub const GRANT_TAKEN_BACK: &[Edit] = &[Edit::new(
+    "src/engine/ask.rs",
+    "self.compensate(&older, &reply.lost_copies);",
+    "self.compensate(&self.owner, &reply.lost_copies);\n                    drop(older);",
+)];
+
 /// The local queue does not wake the next thread.
 pub const QUEUE_WITHOUT_WAKE_UP: &[Edit] = &[Edit::new(
     "src/local/queue/waiter.rs",
