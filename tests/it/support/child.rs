@@ -32,6 +32,7 @@ const ROLES: &[(&str, Role)] = &[
     ),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
+    ("write_late", faults::paused::write_late),
     ("log_scenario", faults::blocking_log::log_scenario),
     ("fork_a_holder", faults::fork::fork_a_holder),
     (
