@@ -8,9 +8,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::base::client_name;
 use crate::base::lanes::RequestLanes;
-use crate::base::{Active, CallBudget, Interrupt, LockKey, Moment, Process};
+use crate::base::{Active, CallBudget, Interrupt, LockKey, Moment, Process, client_name};
 use crate::config::Config;
 use crate::error::{Cause, Error, Result, TimeLimit};
 use crate::local::{LocalQueue, LockId};

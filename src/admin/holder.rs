@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::{Connection, Server, ServerError, key};
-use crate::base::LockKey;
-use crate::base::client_name;
+use crate::base::{LockKey, client_name};
 use crate::client::LockClient;
 use crate::core::Core;
 use crate::engine;

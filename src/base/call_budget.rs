@@ -19,9 +19,9 @@ mod long_wait;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
-use crate::base::interrupt::{Interrupt, Registered};
-use crate::base::parker::{self, Parker, Unparker};
-use crate::base::{Active, ClientClock, List, Moment};
+use crate::base::interrupt::Registered;
+use crate::base::parker::{self, Parker};
+use crate::base::{Active, ClientClock, Interrupt, List, Moment, Unparker};
 use crate::error::{Error, Result, TimeLimit};
 use give_way::GiveWay;
 use long_wait::LongWait;

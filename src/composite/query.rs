@@ -119,8 +119,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::clock::Moment;
-    use crate::base::owner::HolderId;
+    use crate::base::{HolderId, Moment};
     use crate::config::LockClientBuilder;
     use crate::core::Core;
     use crate::engine::SingleLock;

@@ -78,7 +78,7 @@ impl OnLoss for Quorum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::owner::HolderId;
+    use crate::base::HolderId;
     use crate::local::tests::hold;
 
     fn holds() -> Vec<Arc<Hold>> {

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use crate::base::key::{LockKey, slot};
-use crate::base::{CallBudget, excerpt};
+use crate::base::key::slot;
+use crate::base::{CallBudget, LockKey, excerpt};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::protocol::{Command, decoded, key_positions, keys_at, name};

@@ -208,7 +208,7 @@ impl<'a> Channel<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::interrupt::Interrupt;
+    use crate::base::Interrupt;
     use crate::error::Error;
 
     const MS: Duration = Duration::from_millis(1);

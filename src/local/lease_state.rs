@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::levels::Levels;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::lease::{Renewals, Terms, drift, left_at_renewal};
 use crate::watchdog::{Schedule, slack};
 

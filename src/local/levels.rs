@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{List, Moment};
 use crate::lease::{Renewals, Terms};
 
 /// Identifies a level, because guards may be dropped in any order. 32 bits could be used up while

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::base::subscription::{Publisher, Subscription};
+use crate::base::{Publisher, Subscription};
 use crate::error::LostReason;
 
 /// Sends at most one message to each subscription. The source is made for the first one: most holds

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use crate::base::key::{Family, LockKey};
+use crate::base::{Family, LockKey};
 use crate::protocol::Kind;
 
 pub(crate) use grant::{Grant, Granted, Hold, KeptInRedis, OnLoss, Query, Unlocked, Unlocks};

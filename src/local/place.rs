@@ -5,9 +5,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::lease_state::LeaseState;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::parker::Unparker;
+use crate::base::{LockKey, Moment, Unparker};
 use crate::error::LostReason;
 use crate::script::Call;
 use crate::watchdog::{Renew, Renewal, Schedule, Step, TargetId, next_target_id, slack};
@@ -152,7 +150,7 @@ impl crate::base::test_clock::Skip for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::owner::OwnerId;
+    use crate::base::OwnerId;
     use crate::base::parker::{Parker, pair};
     use crate::lease::drift;
     use crate::protocol::ConditionKeys;

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use super::grant::{Grant, Granted, Hold};
 use super::{LocalQueue, LockId};
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::owner::{HolderId, OwnerId};
+use crate::base::{HolderId, LockKey, Moment, OwnerId};
 use crate::lease::{Renewals, Terms};
 use crate::protocol::{FENCED, Kind, PLAIN, READ, WRITE};
 

@@ -14,7 +14,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 
 /// A grant may be handed over for this long.
 pub(super) const SLICE: Duration = Duration::from_millis(10);

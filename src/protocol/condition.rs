@@ -46,8 +46,8 @@ use std::time::Duration;
 use redis::{RedisResult, Value};
 
 use super::unexpected;
-use crate::base::OwnerId;
-use crate::base::key::{LockKey, check_name};
+use crate::base::key::check_name;
+use crate::base::{LockKey, OwnerId};
 use crate::error::Result;
 use crate::script::{self, Call};
 

@@ -137,7 +137,7 @@ pub(crate) fn number<T: TryFrom<i64>>(reply: &Value) -> RedisResult<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::key::Family;
+    use crate::base::Family;
     use crate::base::lanes::RequestLanes;
 
     /// Redisson takes the message of a release of a latch for a count of zero.

@@ -40,7 +40,7 @@ pub(super) fn in_line(call: Call, options: &AcquireOptions) -> Call {
 mod tests {
     use redis::Value;
 
-    use crate::base::clock::Moment;
+    use crate::base::Moment;
     use crate::protocol::{Refusal, Standing, acquired};
 
     #[test]

@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use redis::RedisError;
 
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::test_clock::ClientClock;
+use crate::base::{CallBudget, ClientClock, LockKey, Moment};
 use crate::config::Config;
 use crate::error::{Error, SharedCause};
 use crate::observe::Observer;

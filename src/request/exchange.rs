@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use redis::RedisError;
 
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{List, Moment};
 use crate::transport::link::Sent;
 use crate::transport::server::Server;
 

@@ -8,9 +8,7 @@ use redis::Value;
 use super::attempt::{Attempt, BRIEFLY};
 use super::reply::{NoReply, Reply};
 use super::state::{Failure, Request, RequestState, reply_deadline};
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
-use crate::base::list::List;
+use crate::base::{CallBudget, List, Moment};
 use crate::script::Call;
 use crate::transport::links::Purpose;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::error::Error;
 use crate::script::Call;
 use crate::transport::link::{Outcome, SentCopy};

@@ -6,7 +6,7 @@ use super::attempt::Attempt;
 use super::client::RedisClient;
 use super::exchange::{Group, add};
 use super::state::{Failure, Request};
-use crate::base::list::List;
+use crate::base::List;
 use crate::transport::server::Server;
 
 impl Attempt<'_, '_> {

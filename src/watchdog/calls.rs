@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Shared, Watchdog};
-use crate::base::test_clock::Active;
+use crate::base::Active;
 
 /// Counts the calls that may have something in Redis that the watchdog does not know, or may queue
 /// an orphan. After a shutdown the thread ends only when there is none.

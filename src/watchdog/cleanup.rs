@@ -10,9 +10,7 @@ use redis::Value;
 
 use super::thread::{ORPHANS_AT_END, WatchdogThread};
 use super::{Renew, Watchdog, guarded};
-use crate::base::backoff::Backoff;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{Backoff, LockKey, Moment};
 use crate::protocol::verdict;
 use crate::script::Call;
 use crate::transport::links::Purpose;

@@ -15,8 +15,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use super::thread::{BATCH, RenewalRequest, WatchdogThread};
 use super::{Renew, Schedule, Shared, TargetId, Watchdog, guarded};
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{LockKey, Moment};
 
 impl WatchdogThread {
     /// Confirms the targets that are unconfirmed for the longest time, if one is due. Handles at

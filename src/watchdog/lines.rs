@@ -24,9 +24,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use super::thread::{BATCH, WatchdogThread};
 use super::{Shared, Watchdog};
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::parker::Unparker;
+use crate::base::{LockKey, Moment, Unparker};
 use crate::protocol::{LookReply, look_replies};
 use crate::script::{self, Call, Look};
 use crate::transport::links::Purpose;

@@ -26,11 +26,7 @@ pub(crate) use lines::{LineWait, LineWaiter};
 pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
 pub(crate) use target::{AtShutdown, LossReport, Renew, Renewal, Step};
 
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::process::Process;
-use crate::base::test_clock::ClientClock;
-use crate::base::wait::wait_for_state;
+use crate::base::{ClientClock, LockKey, Moment, Process, wait_for_state};
 use crate::observe::Observer;
 use crate::request::RedisClient;
 use crate::script::{self, Call};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::lease::left_at_renewal;
 
 /// When the watchdog has to handle a target.

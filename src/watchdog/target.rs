@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::registry::Schedule;
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
 use crate::base::test_clock::Skip;
+use crate::base::{LockKey, Moment};
 use crate::error::LostReason;
 use crate::protocol::Verdict;
 use crate::script::Call;

@@ -5,8 +5,7 @@ use std::time::Duration;
 use leasehold_testing::clock::{HeldLock, TestedWatchdog};
 
 use super::{Phase, Shared};
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{LockKey, Moment};
 
 /// The owner id of another process.
 const OTHER: &str = "00000000-0000-0000-0000-000000000000:1";

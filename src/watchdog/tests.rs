@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::base::owner::OwnerId;
+use crate::base::OwnerId;
 use crate::config::LockClientBuilder;
 use crate::deployment::Deployment;
 use crate::error::LostReason;

@@ -10,8 +10,7 @@ use super::{
     AFTER_PANIC, Orphan, Phase, Renew, Renewal, Schedule, Shared, Step, TargetId, WatchdogState,
     guarded,
 };
-use crate::base::clock::Moment;
-use crate::base::test_clock::Active;
+use crate::base::{Active, Moment};
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};

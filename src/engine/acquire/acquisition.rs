@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::begin::keep;
-use crate::base::owner::OwnerId;
+use crate::base::OwnerId;
 use crate::engine::ask::{Ask, NotGranted};
 use crate::engine::held_lock::HeldLock;
 use crate::engine::line::InLine;

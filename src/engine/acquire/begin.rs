@@ -132,9 +132,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::call_budget::CallBudget;
-    use crate::base::clock::Moment;
-    use crate::base::owner::HolderId;
+    use crate::base::{CallBudget, HolderId, Moment};
     use crate::config::LockClientBuilder;
     use crate::error::Error;
     use crate::lease::Lease;

@@ -22,7 +22,7 @@ use super::held_lock::HeldLock;
 use super::local_wait::wait_for_claim;
 use super::lock_call::LockCall;
 use super::single_lock::SingleLock;
-use crate::base::interrupt::Interrupt;
+use crate::base::Interrupt;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Lease;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::call_budget::CallBudget;
+use crate::base::CallBudget;
 use crate::engine::grant_request::note_level;
 use crate::engine::held_lock::HeldLock;
 use crate::engine::single_lock::SingleLock;

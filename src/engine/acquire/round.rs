@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
-use crate::base::clock::Moment;
-use crate::base::owner::OwnerId;
+use crate::base::{Moment, OwnerId};
 use crate::engine::ask::{Ask, NotGranted};
 use crate::engine::grant_request::release_unused;
 use crate::engine::local_wait::no_reply;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::engine::ask::Ask;
 use crate::engine::line::{LONGEST, RARELY, deaf_sleep, longest_sleep};
 use crate::engine::single_lock::SingleLock;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 
 use super::{Grant, Hold, HoldEnd, HoldState, KeptInRedis, Unlocked, Unlocks};
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::{LockKey, Moment};
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
 use crate::local::lease_state::{Action, LeaseState};

@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::{Grant, GrantState, Hold, HoldEnd, HoldState, Usage};
-use crate::base::list::List;
-use crate::base::subscription::Subscription;
+use crate::base::{List, Subscription};
 use crate::error::LostReason;
 use crate::observe::{HoldSpan, LockEvent, Observer};
 use crate::protocol::Verdict;

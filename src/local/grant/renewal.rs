@@ -5,9 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Grant, GrantState, Hold, KeptInRedis, Usage};
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::list::List;
+use crate::base::{List, LockKey, Moment};
 use crate::error::LostReason;
 use crate::local::lease_state::Action;
 use crate::observe::{LockEvent, tell};

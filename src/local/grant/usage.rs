@@ -12,9 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::{Grant, GrantState, Hold, HoldState, KeptInRedis, Usage};
-use crate::base::clock::Moment;
-use crate::base::list::List;
-use crate::base::owner::{HolderId, Liveness, OwnerId};
+use crate::base::owner::Liveness;
+use crate::base::{HolderId, List, Moment, OwnerId};
 use crate::lease::{Renewals, Terms};
 use crate::local::lease_state::LeaseState;
 use crate::local::levels::Levels;

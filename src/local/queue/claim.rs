@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::{Entry, LocalQueue, LockId, Locks, Ticket, Waiter};
-use crate::base::clock::Moment;
-use crate::base::list::List;
-use crate::base::owner::{HolderId, Liveness};
+use crate::base::owner::Liveness;
+use crate::base::{HolderId, List, Moment};
 use crate::lease::Terms;
 use crate::local::grant::{Grant, Hold};
 use crate::protocol::Kind;

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use super::Waiter;
 use super::readers::Readers;
-use crate::base::clock::Moment;
-use crate::base::list::List;
-use crate::base::owner::HolderId;
+use crate::base::{HolderId, List, Moment};
 use crate::local::grant::{Grant, Hold};
 use crate::local::yields::{SLICE, Yields};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{LocalQueue, LockId, Locks, Ticket};
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::local::grant::{Grant, GrantQueue, Hold, Unlocked, Unlocks};
 use crate::protocol::Verdict;
 

@@ -39,11 +39,7 @@ use entry::{Entry, Ticket};
 
 use super::LockId;
 use super::grant::{Grant, GrantQueue, Granted, Hold, Losses};
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::list::List;
-use crate::base::owner::HolderId;
-use crate::base::process::PerProcess;
+use crate::base::{HolderId, List, LockKey, Moment, PerProcess};
 use crate::error::LostReason;
 use crate::observe::Observer;
 use crate::protocol::{Kind, Verdict};

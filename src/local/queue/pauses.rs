@@ -1,7 +1,7 @@
 //! How the threads of this client leave a lock to other clients, and what is known of those.
 
 use super::{Claim, LocalQueue, LockId, Locks};
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::local::yields::Pause;
 
 impl Claim {

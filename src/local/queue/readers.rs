@@ -18,8 +18,8 @@ use std::time::Duration;
 use foldhash::HashMap;
 
 use super::{Entry, LockId, Locks, Waiter};
-use crate::base::clock::Moment;
-use crate::base::owner::{HolderId, Liveness};
+use crate::base::owner::Liveness;
+use crate::base::{HolderId, Moment};
 use crate::lease::Terms;
 use crate::local::grant::{Grant, Hold};
 

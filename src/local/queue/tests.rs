@@ -10,7 +10,7 @@ mod readers;
 mod sharing;
 
 use super::*;
-use crate::base::owner::OwnerId;
+use crate::base::OwnerId;
 use crate::base::parker::{Parker, pair};
 use crate::error::LostReason;
 use crate::lease::Renewals;

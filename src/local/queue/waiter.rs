@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::LockId;
-use crate::base::owner::{HolderId, Liveness};
-use crate::base::parker::Unparker;
+use crate::base::owner::Liveness;
+use crate::base::{HolderId, Unparker};
 use crate::lease::Terms;
 use crate::protocol::Kind;
 

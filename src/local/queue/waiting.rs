@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::{Claim, LocalQueue, LockId, Ticket, Waiter};
-use crate::base::clock::Moment;
-use crate::base::owner::HolderId;
+use crate::base::{HolderId, Moment};
 
 /// The ticket of a lock, as a thread sees it that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
