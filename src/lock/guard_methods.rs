@@ -131,10 +131,10 @@ macro_rules! guard_methods {
             ///   still be until the hold ends in Redis, but not after a later query of this hold. A
             ///   read lock that several threads of a client hold together ends in Redis when the
             ///   last of them unlocks.
-            /// * **Limits:** at most 256 commands, and 8 MB. If their replies together have more than
-            ///   64 MB or a million elements, the query is executed, but its result is
-            ///   [`Error::Query`](crate::Error::Query). Commands that scripts may not call,
-            ///   that wait (`BLPOP`), that call scripts (`EVAL`) or that change the connection
+            /// * **Limits:** at most 256 commands, and 8 MB. If their replies together have more
+            ///   than 64 MB or a million elements, the query is executed, but its result is
+            ///   [`Error::Query`](crate::Error::Query). Commands that scripts may not call, that
+            ///   wait (`BLPOP`), that call scripts (`EVAL`) or that change the connection
             ///   (`SELECT`) are refused. While they run, Redis serves no other client, as with
             ///   every script. Lua changes some replies: of an integer above 2^53 only the first
             ///   digits are exact.

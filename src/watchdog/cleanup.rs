@@ -195,3 +195,41 @@ impl WatchdogThread {
         self.shared.state.lock().orphans.push(orphan);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script;
+
+    #[test]
+    fn orphans_are_taken_in_the_order_in_which_they_are_due() {
+        let base = Moment::now();
+        let at = |millis| base.after(Duration::from_millis(millis));
+        let mut orphans = Orphans::default();
+        let orphan = |name, due, until| {
+            let key = LockKey::new("", name);
+            let call = script::leave_line(&key, "place", true);
+            let mut orphan = Orphan::new(key, call, at(until));
+            orphan.due = at(due);
+            orphan
+        };
+        orphans.extend([
+            orphan("later", 9, 99),
+            orphan("over", 20, 3),
+            orphan("second", 5, 99),
+            orphan("third", 5, 99),
+            orphan("first", 4, 99),
+        ]);
+        let names = |orphans: &[Orphan]| -> Vec<String> {
+            let names = orphans.iter().map(|orphan| orphan.key.name().to_owned());
+            names.collect()
+        };
+        assert_eq!(orphans.next(), Some(at(3)));
+        let (due, over) = orphans.take_due(at(6), 2);
+        assert_eq!(names(&due), ["first", "second"]);
+        assert_eq!(names(&over), ["over"]);
+        let (due, over) = orphans.take_due(at(6), 2);
+        assert_eq!((names(&due), over.len()), (vec!["third".to_owned()], 0));
+        assert_eq!((orphans.next(), orphans.len()), (Some(at(9)), 1));
+    }
+}

@@ -361,66 +361,6 @@ fn an_orphan_whose_lease_is_over_is_dropped() {
 }
 
 #[test]
-fn orphans_are_taken_in_the_order_in_which_they_are_due() {
-    let base = Moment::now();
-    let at = |millis| base.after(Duration::from_millis(millis));
-    let mut orphans = Orphans::default();
-    let orphan = |name, due, until| {
-        let key = LockKey::new("", name);
-        let call = script::leave_line(&key, "place", true);
-        let mut orphan = Orphan::new(key, call, at(until));
-        orphan.due = at(due);
-        orphan
-    };
-    orphans.extend([
-        orphan("later", 9, 99),
-        orphan("over", 20, 3),
-        orphan("second", 5, 99),
-        orphan("third", 5, 99),
-        orphan("first", 4, 99),
-    ]);
-    let names = |orphans: &[Orphan]| -> Vec<String> {
-        let names = orphans.iter().map(|orphan| orphan.key.name().to_owned());
-        names.collect()
-    };
-    assert_eq!(orphans.next(), Some(at(3)));
-    let (due, over) = orphans.take_due(at(6), 2);
-    assert_eq!(names(&due), ["first", "second"]);
-    assert_eq!(names(&over), ["over"]);
-    let (due, over) = orphans.take_due(at(6), 2);
-    assert_eq!((names(&due), over.len()), (vec!["third".to_owned()], 0));
-    assert_eq!((orphans.next(), orphans.len()), (Some(at(9)), 1));
-}
-
-/// A thread may drop many guards at once. The mutex is locked while orphans are taken.
-#[cfg(target_os = "linux")]
-#[test]
-fn the_time_is_linear_in_the_number_of_orphans() {
-    use rustix::time::{ClockId, clock_gettime};
-    let took = |count: usize| {
-        let now = || {
-            let time = clock_gettime(ClockId::ThreadCPUTime);
-            time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-        };
-        let shared = Arc::<Shared>::default();
-        let thread = thread(&shared);
-        let key = LockKey::new("", "lock");
-        let call = script::leave_line(&key, "place", true);
-        let mut state = shared.state.lock();
-        let orphans = (0..count).map(|_| Orphan::new(key.clone(), call.clone(), Moment::NEVER));
-        state.orphans.extend(orphans);
-        let due = Moment::now();
-        let began = now();
-        while thread.take_work(&mut state, due).is_some() {}
-        assert!(state.orphans.is_empty());
-        now() - began
-    };
-    let (small, large) = (took(1 << 11), took(1 << 16));
-    // 32 times as many: quadratic time would be 1,024 times as long.
-    assert!(large < small.max(0.002) * 100.0, "{small} {large}");
-}
-
-#[test]
 fn a_panic_of_one_target_does_not_affect_the_others() {
     let shared = Arc::new(Shared {
         confirm_every: Duration::from_secs(1),
