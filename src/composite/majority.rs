@@ -126,6 +126,8 @@ impl<'a> Rounds<'a> {
         let reply_deadline = *self.reply_deadline.get_or_insert(deadline);
         let asked = Moment::now();
         let replies = seats.request();
+        // Now, because the releases below may wait for a server that stands still.
+        let took = Moment::now().since(asked);
         let (needed, servers) = (seats.needed(), seats.seats.len());
         let is_refusal = |error: &&Error| !matches!(error, Error::Unavailable { .. });
         if replies.failures.iter().filter(is_refusal).count() + needed > servers {
@@ -152,7 +154,8 @@ impl<'a> Rounds<'a> {
         if granted.len() >= needed {
             return Ok(Break(true));
         }
-        let took = length_of_round(Moment::now().since(asked), replies.failures.is_empty());
+        let has_all_replies = replies.failures.is_empty() && !replies.is_too_late;
+        let took = length_of_round(took, has_all_replies);
         Ok(self.after_refusal(seats, granted, replies.refused, took))
     }
 

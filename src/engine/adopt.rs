@@ -26,7 +26,8 @@ impl HeldLock {
             fencing: self.hold.token(),
             // After the reply, because Redis counts the lease from the request.
             terms: terms.adopted_after(Moment::now()),
-            kept: grant.lease_ends().left(),
+            // Redis may have executed the request at any time before the reply.
+            kept: grant.lease_ends().left().max(terms.length()),
         })
     }
 }

@@ -9,7 +9,7 @@
 //! | kind | its name |
 //! | lease | its milliseconds |
 //! | renewals | `fixed`, `renewed`, how many are left, or `for` and milliseconds |
-//! | kept | for how many milliseconds Redis may keep the lock, because it was extended |
+//! | kept | for how many milliseconds Redis may keep the lock, which may have been extended |
 //! | fencing token | the number; 0 without one |
 //! | owner id | with `_` for the colon |
 //! | name | in hexadecimal digits |

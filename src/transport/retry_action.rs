@@ -229,7 +229,6 @@ mod tests {
         }
     }
 
-    /// The errors of Envoy, twemproxy (`ERR` and the text of `errno`) and Predixy.
     /// An unknown error counts as one of a proxy, so the request would be repeated.
     #[test]
     fn an_error_of_a_script_is_a_refusal() {
@@ -254,6 +253,7 @@ mod tests {
         assert!(errors > 5, "{errors}");
     }
 
+    /// The errors of Envoy, twemproxy (`ERR` and the text of `errno`) and Predixy.
     #[test]
     fn after_the_error_of_a_proxy_it_is_unclear_whether_redis_executes_the_request() {
         for line in [

@@ -123,7 +123,7 @@ impl Shared {
     pub(super) fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
         let mut state = self.state.lock();
         Self::read_noted(&mut state);
-        state.registry.due(Moment::NEVER)
+        state.registry.all()
     }
 
     /// Makes the thread confirm these locks at once.

@@ -33,6 +33,11 @@ impl Schedule {
         }
     }
 
+    /// True if no thread relies on the target, and it is not renewed.
+    fn is_unused(&self) -> bool {
+        self.unconfirmed == Moment::NEVER && self.lease.is_none()
+    }
+
     /// The schedule of what has both schedules: the earlier moment of each.
     pub(crate) fn earlier(self, other: Self) -> Self {
         Self {
@@ -61,19 +66,18 @@ pub(crate) fn next_target_id() -> TargetId {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The most targets without renewals that are handled in one pass. A program may drop many guards
-/// at once, and while their releases are prepared, the leases of others run.
-const OTHERS: usize = 1_000;
+/// The most unused targets that are handled in one pass. A program may drop many guards at once,
+/// and while their releases are prepared, the leases of others run.
+const UNUSED: usize = 1_000;
 
 type ByTime = BTreeSet<(Moment, TargetId)>;
 
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
     targets: HashMap<TargetId, Target<T>>,
-    /// Targets whose leases are renewed.
-    renewed_by_due: ByTime,
-    /// Idle grants, and fixed leases.
-    others_by_due: ByTime,
+    used_by_due: ByTime,
+    /// Targets that no thread relies on, and that are not renewed: idle grants.
+    unused_by_due: ByTime,
     /// The targets that threads rely on, first the one that is unconfirmed for the longest time.
     by_unconfirmed: ByTime,
 }
@@ -89,8 +93,8 @@ impl<T> Default for Registry<T> {
     fn default() -> Self {
         Self {
             targets: HashMap::new(),
-            renewed_by_due: ByTime::new(),
-            others_by_due: ByTime::new(),
+            used_by_due: ByTime::new(),
+            unused_by_due: ByTime::new(),
             by_unconfirmed: ByTime::new(),
         }
     }
@@ -135,9 +139,9 @@ impl<T: Clone> Registry<T> {
     }
 
     fn by_due(&mut self, schedule: &Schedule) -> &mut ByTime {
-        match schedule.lease {
-            Some(_) => &mut self.renewed_by_due,
-            None => &mut self.others_by_due,
+        match schedule.is_unused() {
+            true => &mut self.unused_by_due,
+            false => &mut self.used_by_due,
         }
     }
 
@@ -155,8 +159,8 @@ impl<T: Clone> Registry<T> {
 
     /// Removes all targets.
     pub(crate) fn take_all(&mut self) -> Vec<T> {
-        self.renewed_by_due.clear();
-        self.others_by_due.clear();
+        self.used_by_due.clear();
+        self.unused_by_due.clear();
         self.by_unconfirmed.clear();
         let targets = self.targets.drain();
         targets.map(|(_, entry)| entry.target).collect()
@@ -168,7 +172,7 @@ impl<T: Clone> Registry<T> {
 
     /// When the first target is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        let first = [&self.renewed_by_due, &self.others_by_due].map(|set| set.first());
+        let first = [&self.used_by_due, &self.unused_by_due].map(|set| set.first());
         first.into_iter().flatten().map(|&(due, _)| due).min()
     }
 
@@ -182,25 +186,32 @@ impl<T: Clone> Registry<T> {
         due.map(|&(_, id)| (id, &self.targets[&id]))
     }
 
-    fn renewed(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Target<T>)> {
-        self.due_by(&self.renewed_by_due, until)
+    fn used(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Target<T>)> {
+        self.due_by(&self.used_by_due, until)
     }
 
-    fn others(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Target<T>)> {
-        self.due_by(&self.others_by_due, until).take(OTHERS)
-    }
-
-    /// Returns the targets that are due at `now`, first those whose leases are renewed. With them
-    /// come those that would be due within the slack of the first of them. Of the other targets it
-    /// returns no more than a pass handles. All stay registered, and can be removed while the
-    /// caller handles them.
+    /// Returns the targets that are due at `now`, and those that would be due within the slack of
+    /// the first of them; then the unused ones, but no more than a pass handles. They stay
+    /// registered, and can be removed while the caller handles them.
     pub(crate) fn due(&self, now: Moment) -> Vec<(TargetId, T)> {
-        let first = self.renewed(now).next();
+        let first = self.used(now).next();
         let first = first.and_then(|(_, entry)| entry.schedule);
         let lease = first.and_then(|schedule| schedule.lease);
         let until = now.after(lease.map_or(Duration::ZERO, slack));
-        let due = self.renewed(until).chain(self.others(until));
+        let unused = self.due_by(&self.unused_by_due, until).take(UNUSED);
+        let due = self.used(until).chain(unused);
         due.map(|(id, entry)| (id, entry.target.clone())).collect()
+    }
+
+    /// All targets whose schedules were read, in the order of their insertion.
+    pub(crate) fn all(&self) -> Vec<(TargetId, T)> {
+        let all = self.targets.iter();
+        let read = all.filter(|(_, entry)| entry.schedule.is_some());
+        let mut all: Vec<_> = read
+            .map(|(id, entry)| (*id, entry.target.clone()))
+            .collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all
     }
 
     /// Since when one of the targets is unconfirmed: the longest time of all.
@@ -219,10 +230,9 @@ impl<T: Clone> Registry<T> {
             .collect()
     }
 
-    /// The earliest end of a lease after `now`, among the targets that are due by `until`.
+    /// The earliest end of a lease after `now`, among the used targets that are due by `until`.
     pub(crate) fn next_end(&self, now: Moment, until: Moment) -> Option<Moment> {
-        let due = self.renewed(until).chain(self.others(until));
-        let ends = due.filter_map(|(_, entry)| entry.schedule);
+        let ends = self.used(until).filter_map(|(_, entry)| entry.schedule);
         let ends = ends.map(|schedule| schedule.ends);
         ends.filter(|&ends| ends > now).min()
     }
@@ -232,7 +242,7 @@ impl<T: Clone> Registry<T> {
     /// renewal, a sixth of the lease, or until it is due if that is later. So a server that hangs
     /// leaves every lease time for more than one attempt.
     pub(crate) fn io_end(&self, now: Moment, latest: Moment) -> Moment {
-        let ends = self.renewed(latest).filter_map(|(_, entry)| {
+        let ends = self.used(latest).filter_map(|(_, entry)| {
             let schedule = entry.schedule?;
             let time = left_at_renewal(schedule.lease?) / 2;
             Some(schedule.due.max(now.after(time)))

@@ -147,7 +147,14 @@ impl<'a> LockCall<'a> {
             let mut ask = Ask::new(lock, self.terms);
             let options = self.first_options();
             let first = match ask.send(&options, None, None, budget) {
-                Ok(granted) => return Ok(Some(keep(self, claim, granted))),
+                Ok(granted) => {
+                    if ask.may_be_called && options.place.is_some() {
+                        // An earlier copy may enter the line late, and no thread listens for it.
+                        let SingleLock { core, key, .. } = lock;
+                        core.subscriber.expect_call(key, &core.place(key));
+                    }
+                    return Ok(Some(keep(self, claim, granted)));
+                }
                 Err(not_granted) => not_granted,
             };
             let mut acquisition = Acquisition::new(self, claim, within);

@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// Logged once for each client.
 const NO_LINE: &str = "Redis refuses the line of a lock, so each release wakes all waiting \
      clients; if the user lacks permissions, allow the keys leasehold_line:* and the commands \
-     ZADD, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE";
+     ZADD, ZRANGE, ZRANK, ZREM and ZSCORE, and for semaphores ZCOUNT and ZRANGEBYSCORE";
 
 /// Logged once for each wait.
 const NO_PERMITS: &str = "a thread waits for a permit, but the semaphore has no permits, \

@@ -54,20 +54,28 @@ fn what_is_nearly_due_comes_with_what_is_due() {
 
 /// Otherwise a lease ends while the releases of many dropped guards are prepared.
 #[test]
-fn a_renewal_comes_before_many_releases_of_which_a_pass_has_a_part() {
+fn what_is_used_comes_before_many_releases_of_which_a_pass_has_a_part() {
     let mut registry = Registry::default();
-    let many = OTHERS as u64 + 500;
+    let many = UNUSED as u64 + 500;
     for id in 0..many {
         registry.add(id, (), schedule(10));
     }
-    let lease = Some(Duration::from_secs(30));
     let renewed = Schedule {
-        lease,
+        lease: Some(Duration::from_secs(30)),
         ..schedule(900)
     };
     registry.add(many, (), renewed);
+    let fixed = Schedule {
+        unconfirmed: at(5),
+        ends: at(901),
+        ..schedule(901)
+    };
+    registry.add(many + 1, (), fixed);
+    assert_eq!(registry.all().len() as u64, many + 2);
+    assert_eq!(registry.next_end(at(900), at(950)), Some(at(901)));
     let due = registry.due(at(900));
-    assert_eq!((due[0].0, due.len()), (many, 1 + OTHERS));
+    assert_eq!((due[0].0, due[1].0), (many, many + 1));
+    assert_eq!(due.len(), 2 + UNUSED);
     for (id, ()) in due {
         registry.remove(id);
     }
@@ -78,11 +86,12 @@ fn a_renewal_comes_before_many_releases_of_which_a_pass_has_a_part() {
 fn the_next_end_is_that_of_a_lease_that_still_runs() {
     let mut registry = Registry::default();
     for (id, due, ends) in [(1, 10, 15), (2, 20, 90), (3, 30, 60), (4, 500, 40)] {
-        let ends = at(ends);
+        let (unconfirmed, ends) = (Moment::ZERO, at(ends));
         registry.add(
             id,
             (),
             Schedule {
+                unconfirmed,
                 ends,
                 ..schedule(due)
             },
@@ -186,8 +195,8 @@ proptest! {
             all.sort_unstable();
             all.into_iter().take(most).map(|(_, id)| (id, ())).collect::<Vec<_>>()
         };
-        // First those that are renewed.
-        let due = first(|one| (one.lease.is_none(), one.due), usize::MAX);
+        // The unused ones are the last.
+        let due = first(|one| (one.is_unused(), one.due), usize::MAX);
         prop_assert_eq!(registry.due(at(now)), due);
         let unconfirmed = registry.unconfirmed(at(now), most);
         prop_assert_eq!(unconfirmed, first(|one| (false, one.unconfirmed), most));
