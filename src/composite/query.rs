@@ -124,7 +124,7 @@ mod tests {
     use crate::core::Core;
     use crate::engine::SingleLock;
     use crate::lease::Lease;
-    use crate::local::{Granted, Unlocked, Unlocks};
+    use crate::local::{Granted, Turns, Unlocked, Unlocks};
     use crate::protocol::{PLAIN, commands};
 
     /// A hold of this thread on a lock of a client whose server does not exist.
@@ -133,15 +133,15 @@ mod tests {
         let (queue, holder) = (&core.queue, HolderId::current_thread());
         let now = Moment::now();
         let entered = queue.enter(&lock.id, holder, false, now);
+        let terms = Lease::RENEWED.terms(name, core.watchdog_lease).unwrap();
         let granted = Granted {
             owner: lock.new_owner(),
             asked: now,
             replied: now,
-            terms: Lease::RENEWED.terms(name, core.watchdog_lease).unwrap(),
-            kept: Duration::ZERO,
+            terms,
+            lease_ends: now.after(terms.length()),
             tokens: 0..0,
-            turns: None,
-            is_adopted: false,
+            turns: Turns::InSlice,
         };
         let (id, key) = (lock.id.clone(), lock.key.clone());
         let hold = queue.begin_hold(id, key, lock.kind, granted, &core.observer, holder);

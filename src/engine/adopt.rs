@@ -7,7 +7,7 @@
 use super::{Ask, HeldLock, LockCall, NotGranted, SingleLock, keep};
 use crate::base::Moment;
 use crate::error::{Cause, Error, LostReason, Result};
-use crate::local::Unlocks;
+use crate::local::{Turns, Unlocks};
 use crate::protocol::{AcquireOptions, Token};
 
 impl HeldLock {
@@ -62,7 +62,7 @@ impl SingleLock {
         };
         let fencing = token.fencing;
         granted.tokens = fencing.map_or(0..0, |number| number..number.saturating_add(1));
-        granted.is_adopted = true;
+        granted.turns = Turns::Adopted;
         let claim = self.core.queue.claim_without_ticket(&self.id);
         let held = keep(call, claim, granted);
         held.hold.begin_span(self.kind.name, &self.node());

@@ -10,7 +10,7 @@ use super::single_lock::SingleLock;
 use crate::base::{CallBudget, List, Moment, OwnerId};
 use crate::error::Error;
 use crate::lease::Terms;
-use crate::local::Granted;
+use crate::local::{Granted, Turns};
 use crate::protocol::{AcquireOptions, Refusal, acquired};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, confirmed, request_one};
 use crate::script::Call;
@@ -108,7 +108,7 @@ impl<'a> Ask<'a> {
         &mut self,
         options: &AcquireOptions,
         prepared: Option<&Prepared>,
-        waiting: Option<usize>,
+        waiting: Option<u32>,
         budget: &CallBudget,
     ) -> Result<Granted, NotGranted> {
         let call = prepared.map(|prepared| prepared.call().clone());
@@ -131,7 +131,7 @@ impl<'a> Ask<'a> {
     pub(crate) fn end(
         &self,
         result: Result<Reply, NoReply>,
-        waiting: Option<usize>,
+        waiting: Option<u32>,
     ) -> Result<Granted, NotGranted> {
         let reply = match result {
             Ok(reply) => reply,
@@ -146,14 +146,14 @@ impl<'a> Ask<'a> {
                 if let Some(older) = older {
                     self.compensate(&older, &reply.lost_copies);
                 }
+                let turns = (self.locks[0].kind.turns)(&reply.reply, waiting);
                 let granted = Granted {
-                    turns: (self.locks[0].kind.turns)(&reply.reply, waiting),
-                    is_adopted: false,
+                    turns: turns.map_or(Turns::InSlice, Turns::Counted),
                     owner,
                     asked: reply.asked,
                     replied: Moment::now(),
                     terms: self.terms,
-                    kept: self.kept,
+                    lease_ends: reply.asked.after(self.terms.length().max(self.kept)),
                     tokens,
                 };
                 if granted.is_over(granted.replied) {

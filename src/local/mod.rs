@@ -49,7 +49,9 @@ use foldhash::fast::FixedState;
 use crate::base::{Family, LockKey};
 use crate::protocol::Kind;
 
-pub(crate) use grant::{Grant, Granted, Hold, KeptInRedis, OnLoss, Query, Unlocked, Unlocks};
+pub(crate) use grant::{
+    Grant, Granted, Hold, KeptInRedis, OnLoss, Query, Turns, Unlocked, Unlocks,
+};
 pub(crate) use levels::LevelId;
 pub(crate) use loss_notifier::LossNotifier;
 pub(crate) use place::{Place, PlaceEnd};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grant::{Grant, Granted, Hold};
+use super::grant::{Grant, Granted, Hold, Turns};
 use super::{LocalQueue, LockId};
 use crate::base::{HolderId, LockKey, Moment, OwnerId};
 use crate::lease::{Renewals, Terms};
@@ -43,7 +43,7 @@ pub(super) fn grant(
 /// A grant of the lock `k` that was adopted.
 pub(super) fn adopted_grant(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Arc<Grant> {
     let mut granted = granted(terms, asked, 0..0);
-    granted.is_adopted = true;
+    granted.turns = Turns::Adopted;
     granted.replied = Moment::now();
     grant_of(queue, ("k", &PLAIN), granted)
 }
@@ -64,10 +64,9 @@ fn granted(terms: Terms, asked: Moment, tokens: Range<u64>) -> Granted {
         asked,
         replied: asked,
         terms,
-        kept: Duration::ZERO,
+        lease_ends: asked.after(terms.length()),
         tokens,
-        turns: None,
-        is_adopted: false,
+        turns: Turns::InSlice,
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Kind {
 
     /// How many holds may use what a reply grants; `None` if that is not limited. The last argument
     /// is the number of threads that waited here when Redis first refused the lock, if it did.
-    pub(crate) turns: fn(&Value, Option<usize>) -> Option<usize>,
+    pub(crate) turns: fn(&Value, Option<u32>) -> Option<u32>,
 }
 
 impl Kind {

@@ -52,7 +52,7 @@ pub(super) struct Earlier {
     /// The number of threads of this process that waited for the lock before the first request that
     /// was refused, with this thread. That request may have taken a place in the line, and later
     /// threads came after it.
-    pub(super) waiting: Option<usize>,
+    pub(super) waiting: Option<u32>,
     /// The owner of the last grant that had ended when its reply arrived.
     pub(super) late: Option<OwnerId>,
     /// Set if the last reply was a grant that replicas did not confirm: why.

@@ -136,7 +136,7 @@ mod tests {
     use crate::config::LockClientBuilder;
     use crate::error::Error;
     use crate::lease::Lease;
-    use crate::local::{Unlocks, Waiter, Wanted};
+    use crate::local::{Turns, Unlocks, Waiter, Wanted};
     use crate::protocol::{Kind, PLAIN, READ};
 
     /// A lock of a client whose server does not exist.
@@ -164,10 +164,9 @@ mod tests {
             asked: now,
             replied: now,
             terms: call.terms,
-            kept: Duration::ZERO,
+            lease_ends: now.after(call.terms.length()),
             tokens: 0..0,
-            turns: None,
-            is_adopted: false,
+            turns: Turns::InSlice,
         }
     }
 

@@ -156,7 +156,8 @@ impl Acquisition<'_> {
         self.count_hold(&refusal);
         self.replied();
         self.earlier.unconfirmed = None;
-        self.earlier.waiting.get_or_insert(self.expected_holds);
+        let holds = u32::try_from(self.expected_holds).unwrap_or(u32::MAX);
+        self.earlier.waiting.get_or_insert(holds);
         if let Some(within) = self.within {
             // Nothing but the loss of that hold excludes this thread.
             within.lose(LostReason::Taken);

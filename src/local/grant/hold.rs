@@ -1,5 +1,6 @@
 //! The hold of one thread on a grant: its levels, its lease, and its span.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -33,7 +34,7 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
-        self.state.lock().token
+        self.state.lock().token.map(NonZeroU64::get)
     }
 
     /// True if it does not exclude the other shared holds on the lock.

@@ -41,6 +41,7 @@ mod suspension;
 mod tests;
 mod usage;
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
@@ -173,15 +174,23 @@ pub(crate) struct Granted {
     /// When the reply arrived.
     pub(crate) replied: Moment,
     pub(crate) terms: Terms,
-    /// For how long Redis may keep an adopted lock, if that is longer than its lease.
-    pub(crate) kept: Duration,
+    /// Until when Redis may keep the lock: the end of its lease, or later if it was adopted.
+    pub(crate) lease_ends: Moment,
     /// The fencing tokens, if the kind of lock has tokens.
     pub(crate) tokens: Range<u64>,
-    /// How many holds may use the grant, if clients wait in a queue in Redis.
-    pub(crate) turns: Option<usize>,
-    /// It has no hold after the first one, and does not stay idle. Otherwise a client that adopts
-    /// its own token again and again could keep the lock from other clients.
-    pub(crate) is_adopted: bool,
+    pub(crate) turns: Turns,
+}
+
+/// How many holds may use a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// Those that begin in its slice.
+    InSlice,
+    /// This many, because clients wait in a queue in Redis.
+    Counted(u32),
+    /// One, because it was adopted. Nor does it stay idle. Otherwise a client that adopts its own
+    /// token again and again could keep the lock from other clients.
+    Adopted,
 }
 
 /// A thread's hold on a lock, from its first acquire to the release of its last level.
@@ -217,7 +226,7 @@ struct HoldState {
     grant: Arc<Grant>,
     /// The number of the hold on this grant.
     number: u64,
-    token: Option<u64>,
+    token: Option<NonZeroU64>,
     since: Moment,
     /// The levels that are not unlocked, also after a loss.
     levels: Levels,
@@ -310,7 +319,7 @@ impl Grant {
             state: Mutex::new(GrantState {
                 usage: Usage::Free,
                 lease: LeaseState::new(lease, asked),
-                lease_ends: asked.after(lease.max(granted.kept)),
+                lease_ends: granted.lease_ends,
                 holds: 0,
                 tokens: granted.tokens.clone(),
                 written: 1,

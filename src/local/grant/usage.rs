@@ -5,13 +5,14 @@
 //! a loss that is decided for one hold leaves the others. The last hold releases the grant in
 //! Redis.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Grant, GrantState, Hold, HoldState, KeptInRedis, Usage};
+use super::{Grant, GrantState, Hold, HoldState, KeptInRedis, Turns, Usage};
 use crate::base::owner::Liveness;
 use crate::base::{HolderId, List, Moment, OwnerId};
 use crate::lease::{Renewals, Terms};
@@ -104,7 +105,7 @@ impl Grant {
             state: Mutex::new(HoldState {
                 grant: Arc::clone(self),
                 number: state.holds,
-                token: state.tokens.next(),
+                token: state.tokens.next().and_then(NonZeroU64::new),
                 since,
                 levels: Levels::new(terms, since),
                 lease,
@@ -128,9 +129,9 @@ impl Grant {
         let state = &mut *self.state.lock();
         let (liveness, terms) = (Liveness::of(holder), self.granted.terms);
         // A slow reply to an adopt does not prolong the limit of the hold.
-        let since = match self.granted.is_adopted {
-            true => self.granted.asked,
-            false => self.granted.replied,
+        let since = match self.granted.turns {
+            Turns::Adopted => self.granted.asked,
+            _ => self.granted.replied,
         };
         let lease = state.lease;
         let hold = self.begin(state, holder, liveness, since, lease, terms);
@@ -184,7 +185,7 @@ impl Grant {
     pub(in crate::local) fn is_transferable(&self, terms: Terms, now: Moment) -> bool {
         let state = self.state.lock();
         let has_token = !self.kind.has_tokens || !state.tokens.is_empty();
-        let is_whole = has_token && !self.granted.is_adopted && state.may_have_more_holds();
+        let is_whole = has_token && !self.is_adopted() && state.may_have_more_holds();
         let ends_in_time = state.lease_ends <= now.after(terms.length());
         let suits = state.lease.suits(terms, now);
         let is_over = matches!(state.usage, Usage::Idle(until) if until <= now);
@@ -195,15 +196,20 @@ impl Grant {
     /// after the reply that granted it.
     pub(in crate::local) fn has_turn(&self, longest: Duration, now: Moment) -> bool {
         match self.granted.turns {
-            Some(turns) => self.state.lock().holds < turns as u64,
-            None => now < self.granted.replied.after(self.slice(longest)),
+            Turns::InSlice => now < self.granted.replied.after(self.slice(longest)),
+            Turns::Counted(turns) => self.state.lock().holds < u64::from(turns),
+            Turns::Adopted => false,
         }
     }
 
+    pub(in crate::local) fn is_adopted(&self) -> bool {
+        self.granted.turns == Turns::Adopted
+    }
+
     /// How long it may be handed over after the reply that granted it: `longest`, but at most a
-    /// quarter of its lease. Zero if its turns are counted.
+    /// quarter of its lease. Zero if the slice does not count.
     pub(in crate::local) fn slice(&self, longest: Duration) -> Duration {
-        if self.granted.turns.is_some() {
+        if self.granted.turns != Turns::InSlice {
             return Duration::ZERO;
         }
         let lease = self.lease_ends().since(self.granted.replied);

@@ -239,7 +239,7 @@ impl Locks {
         let is_of_use = is_last
             && entry.waiting.is_empty()
             && grant.is_renewed()
-            && !grant.granted.is_adopted
+            && !grant.is_adopted()
             && until > now;
         is_of_use && self.make_idle(hold, until)
     }

@@ -1,7 +1,7 @@
 //! Locks whose holds do not exclude each other: permits.
 
 use super::*;
-use crate::local::grant::Granted;
+use crate::local::grant::{Granted, Turns};
 use crate::protocol::PERMITS;
 
 /// A permit that Redis granted to a thread. Its hold has no ticket.
@@ -11,10 +11,9 @@ fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
         asked: Moment::now(),
         replied: Moment::now(),
         terms: renewed(),
-        kept: Duration::ZERO,
+        lease_ends: Moment::now().after(renewed().length()),
         tokens: 0..0,
-        turns: None,
-        is_adopted: false,
+        turns: Turns::InSlice,
     };
     let (key, observer) = (LockKey::new("", name), Arc::default());
     queue.begin_hold(
