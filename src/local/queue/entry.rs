@@ -140,6 +140,10 @@ impl Entry {
     /// The grants that Redis cannot have together with this hold: the idle one, and those of the
     /// holds of others.
     pub(super) fn excluded_by(&self, hold: &Hold) -> List<Arc<Grant>> {
+        if self.hold().is_none() && self.readers.is_empty() && self.idle.is_none() {
+            // Nearly always.
+            return List::new();
+        }
         let others = self.holds().filter(|other| other.holder != hold.holder);
         let others = others.map(|other| other.grant()).chain(self.idle.clone());
         let excluded = others.filter(|other| !(other.kind.is_shared && hold.is_shared()));

@@ -183,8 +183,10 @@ impl Locks {
         else {
             return;
         };
-        let entry = self.entries.entry(grant.lock.clone()).or_default();
-        if listeners > Some(0) || is_called || entry.yields.is_some() {
+        let entry = self.entries.get(&grant.lock);
+        let has_yields = entry.is_some_and(|entry| entry.yields.is_some());
+        if listeners > Some(0) || is_called || has_yields {
+            let entry = self.entries.entry(grant.lock.clone()).or_default();
             let yields = entry.yields.get_or_insert_default();
             yields.released(Moment::now(), listeners, is_called, grant.holds());
         }
@@ -227,7 +229,10 @@ impl Locks {
 
     /// Makes the grant of this ended hold idle, if no thread waits for its lock.
     fn linger(&mut self, hold: &Arc<Hold>, linger: Duration, now: Moment) -> bool {
-        let Some(entry) = self.entries.get(&hold.lock).filter(|_| !linger.is_zero()) else {
+        if linger.is_zero() {
+            return false;
+        }
+        let Some(entry) = self.entries.get(&hold.lock) else {
             return false;
         };
         let grant = hold.grant();

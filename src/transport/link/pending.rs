@@ -69,9 +69,12 @@ impl Pending {
             state: Mutex::new(PendingState {
                 outcomes: List::from_elem(None, requests),
                 missing: requests,
-                ..PendingState::default()
+                // Each field is listed, because a default of the others has a list to drop.
+                reads: false,
+                waits: false,
+                waker: None,
             }),
-            ..Self::default()
+            changed: Condvar::new(),
         }
     }
 
