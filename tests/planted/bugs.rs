@@ -98,8 +98,8 @@ pub const HAND_OVER_OF_LOST_GRANTS: &[Edit] = &[
 /// A process keeps a lock as long as its threads want it.
 pub const HAND_OVER_PAST_THE_SLICE: &[Edit] = &[Edit::new(
     USAGE,
-    "None => now < self.granted.replied.after(self.slice(longest)),",
-    "None => (now, longest) == (now, longest),",
+    "Turns::InSlice => now < self.granted.replied.after(self.slice(longest)),",
+    "Turns::InSlice => (now, longest) == (now, longest),",
 )];
 
 /// The watchdog never releases a grant that no thread uses.
