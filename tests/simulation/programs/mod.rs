@@ -152,10 +152,11 @@ impl Program {
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
         match self {
-            Self::Torture => bounds,
             // Clients of a fair lock ask that often in any case.
-            Self::Few if args.kind == Some(Kind::Fair) => bounds,
-            Self::Few => Bounds {
+            Self::Torture | Self::Few if args.kind == Some(Kind::Fair) => bounds,
+            // No client calls the next one if Redis executes a late request of one that has given
+            // it up, and those that wait have asked before.
+            Self::Torture | Self::Few => Bounds {
                 idle: bounds.idle + NO_CALL,
                 ..bounds
             },
