@@ -7,9 +7,12 @@ use super::calls::Hold;
 use super::span::Span;
 use super::{Bounds, History, nanos};
 
-/// After how long a client that waits listens, so that it keeps its place, and how long its call
-/// takes to return after its place was removed because it has the lock.
+/// After how long a client that waits listens, so that it keeps its place.
 pub const LISTENS: Duration = Duration::from_millis(20);
+
+/// How long a call takes to return after its place was removed because it has the lock. The
+/// simulation may let all other threads run first.
+pub const RETURNS: Duration = Duration::from_millis(60);
 
 /// The calls and holds of one lock.
 #[derive(Default)]
@@ -110,7 +113,7 @@ impl Lock<'_> {
     /// True if a call of this process waits from the begin of `span` to its end, and none of its
     /// calls acquires the lock.
     pub fn waits_without_hold(&self, process: u32, span: Span) -> bool {
-        let to = span.to.saturating_add(nanos(LISTENS));
+        let to = span.to.saturating_add(nanos(RETURNS));
         if self.has_unlogged_holds(process, to) {
             return false;
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::history::Queue;
-use super::lock::{LISTENS, Lock, Waiting};
+use super::lock::{LISTENS, Lock, RETURNS, Waiting};
 use super::span::Span;
 use super::{Bounds, History, nanos};
 
@@ -81,7 +81,7 @@ pub fn waits(
                     && wait.span.to > wait.span.from.saturating_add(nanos(listens));
                 let since = Span {
                     from: wait.seen,
-                    to: queue.span.to.saturating_add(nanos(LISTENS)),
+                    to: queue.span.to.saturating_add(nanos(RETURNS)),
                 };
                 let is_there = clients.contains(process);
                 if is_settled && !is_there && lock.is_quiet(*process, since) {
