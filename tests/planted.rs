@@ -84,7 +84,6 @@ mod bug {
         release_by_any_client = bugs::RELEASE_BY_ANY_CLIENT, "1", "two holders";
         lease_without_deadline =
             bugs::LEASE_WITHOUT_DEADLINE, "1", "two holders" | "holder not notified";
-        lease_from_reply = bugs::LEASE_FROM_REPLY, "1", "two holders";
         grant_taken_back = bugs::GRANT_TAKEN_BACK, "1", "two holders" | "wrong result";
         queue_without_wake_up = bugs::QUEUE_WITHOUT_WAKE_UP, "1", "lock stuck" | "thread stuck";
         hand_over_of_lost_grants = bugs::HAND_OVER_OF_LOST_GRANTS, "1", "two holders" | "overtaken";

@@ -53,13 +53,6 @@ pub const LEASE_WITHOUT_DEADLINE: &[Edit] = &[Edit::new(
               if self.levels.are_fixed() { self.lease.expires } else { Moment::NEVER }\n",
 )];
 
-/// A lease counts from the reply.
-pub const LEASE_FROM_REPLY: &[Edit] = &[Edit::new(
-    "src/engine/ask.rs",
-    "                    asked: reply.asked,\n                    replied: Moment::now(),\n",
-    "                    asked: Moment::now(),\n                    replied: Moment::now(),\n",
-)];
-
 /// The release behind an older copy also names the owner id of the copy that was granted.
 pub const GRANT_TAKEN_BACK: &[Edit] = &[Edit::new(
     "src/engine/ask.rs",
