@@ -252,8 +252,9 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// How long a round took, without the time for which it waited for a server in vain. With that, the
-/// thread would pause for many seconds, in which no message wakes it, after a server stood still.
+/// How long a round took, for the length of the next pause. A round without all replies has waited
+/// for one that does not come, and counts as a short one. Otherwise the thread would pause for many
+/// seconds after a server stood still, and no message wakes it then.
 fn length_of_round(took: Duration, has_all_replies: bool) -> Duration {
     match has_all_replies {
         true => took,

@@ -49,7 +49,7 @@ impl SingleLock {
             ..AcquireOptions::default()
         };
         let mut ask = Ask::of_owner(owner, self, token.terms);
-        ask.kept = token.kept;
+        ask.kept = ask.kept.max(token.kept);
         let mut granted = match ask.send(&options, None, None, budget) {
             Ok(granted) => granted,
             Err(not_granted) => {

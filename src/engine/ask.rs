@@ -26,7 +26,7 @@ const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
 pub(crate) struct Ask<'a> {
     locks: List<&'a SingleLock>,
     terms: Terms,
-    /// For how long Redis may keep the lock, if the request adopts it.
+    /// For how long Redis may keep the lock: for its lease, or longer if the request adopts it.
     pub(super) kept: Duration,
     /// The owner id of the newest copy.
     owner: OwnerId,
@@ -67,7 +67,7 @@ impl<'a> Ask<'a> {
         Self {
             locks,
             terms,
-            kept: Duration::ZERO,
+            kept: terms.length(),
             owner,
             is_unanswered: false,
             may_be_called: false,
@@ -153,7 +153,7 @@ impl<'a> Ask<'a> {
                     asked: reply.asked,
                     replied: Moment::now(),
                     terms: self.terms,
-                    lease_ends: reply.asked.after(self.terms.length().max(self.kept)),
+                    lease_ends: reply.asked.after(self.kept),
                     tokens,
                 };
                 if granted.is_over(granted.replied) {
@@ -205,7 +205,7 @@ impl<'a> Ask<'a> {
 
     /// Releases in the background what `owner` may have.
     pub(super) fn release_later(&self, owner: &OwnerId) {
-        let lease_ends = Moment::now().after(self.terms.length().max(self.kept));
+        let lease_ends = Moment::now().after(self.kept);
         for SingleLock {
             core, key, kind, ..
         } in &self.locks

@@ -129,9 +129,9 @@ impl Grant {
         let state = &mut *self.state.lock();
         let (liveness, terms) = (Liveness::of(holder), self.granted.terms);
         // A slow reply to an adopt does not prolong the limit of the hold.
-        let since = match self.granted.turns {
-            Turns::Adopted => self.granted.asked,
-            _ => self.granted.replied,
+        let since = match self.is_adopted() {
+            true => self.granted.asked,
+            false => self.granted.replied,
         };
         let lease = state.lease;
         let hold = self.begin(state, holder, liveness, since, lease, terms);
